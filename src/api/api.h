@@ -34,6 +34,8 @@ struct api_conf {
 	int64_t orphan_timeout_us;
 	/* a plan or a submit sees the market as of at most so long ago; 0 = 250 ms */
 	int64_t market_age_us;
+	/* Plans use measured rates that are at most this old; 0 = 1 s. */
+	int64_t rates_age_us;
 };
 /* After a reload of the configuration. */
 void api_set_place(struct api *api, const struct place_policy *place);

@@ -27,7 +27,7 @@ static const struct route rows[] = {
 	    200, "JobFile", "Backtest",
 	    "Returns recorded prices and supply for a job file. Each round has the pools that were "
 	    "cheapest at its start. `spotctl backtest` runs policies over them."),
-	ROUTE_CREATE("/v1/jobs", ENGINEER, post_job, show_job, ROUTE_BODY_FILE, 201, "JobFile",
+	ROUTE_CLAIM("/v1/jobs", ENGINEER, post_job, show_job, ROUTE_BODY_FILE, 201, "JobFile",
 	    "Job", "Submits a job file."),
 	ROUTE("GET", "/v1/jobs", VIEWER, get_jobs, 0,
 	    ROUTE_PAGE "state team project class owner name", 200, NULL, "JobList",

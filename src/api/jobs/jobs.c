@@ -1,4 +1,4 @@
-/* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
+/* Jobs: list, show (with a hold), why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
 #include "api/jobs/jobs_priv.h"
@@ -13,96 +13,9 @@ struct job_show {
 	int status;
 	enum job_state *wanted; /* states the caller waits for */
 	size_t wanted_n;
-	const char **warnings; /* of a submission, else NULL */
-	size_t warnings_n;
 };
 
 static void job_look(struct areq *q);
-
-/* ---- submit ---------------------------------------------------------------------------------- */
-
-/* A deadline that cannot be met is said now, not on Friday. */
-static struct job_show *submit_shown(struct areq *q, struct planned *p)
-{
-	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
-	const char *note = plan_note(q, p);
-
-	s->status = 201;
-	s->warnings = arena_array(q->arena, p->warnings_n + 1, sizeof(*s->warnings));
-	for (; s->warnings_n < p->warnings_n; s->warnings_n++) {
-		s->warnings[s->warnings_n] = p->warnings[s->warnings_n];
-	}
-	if (*note != '\0') {
-		s->warnings[s->warnings_n++] = note;
-	}
-	return s;
-}
-
-static void job_submitted(struct areq *q)
-{
-	struct q_api_job_submit_row *row;
-	struct planned *p = q->own;
-
-	if (q_api_job_submit_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail_field(q, "config.spotctl.fleet", "no active fleet '%s'; create it first",
-		    p->spec->fleet);
-		return;
-	}
-	if (idem_overtaken(q, row->id)) {
-		return;
-	}
-	q->id = row->id;
-	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/jobs/j%" PRId64, row->id));
-	q->own = submit_shown(q, p);
-	job_look(q);
-}
-
-static bool team_allowed(struct areq *q, const char *team)
-{
-	struct spot_err err = { 0 };
-
-	if (plan_team_refused(q, team, &err)) {
-		areq_problem(q, spot_rc_http(err.rc), &err, NULL);
-		return false;
-	}
-	return true;
-}
-
-static void job_submit(struct areq *q, struct planned *p)
-{
-	struct job_spec *s = p->spec;
-	json_t *spec, *secrets, *baseline;
-	const char *team = *s->team ? s->team : q->who.team, *field;
-	struct spot_err err = { 0 };
-
-	if (plan_refused(q, p, &err, &field)) {
-		areq_problem(q, err.rc == SPOT_DENIED ? spot_rc_http(err.rc) : 400, &err, field);
-		return;
-	}
-	s->team = team;
-	spec = jobspec_to_json(s);
-	secrets = jobspec_secrets(s);
-	baseline = plan_baseline(p);
-	SQL(q, api_job_submit, job_submitted, .name = s->name ? s->name : "job",
-	    .owner = q->who.name, .team = team, .project = s->project ? s->project : "",
-	    .class = s->class, .spec = json_text(q->arena, spec),
-	    .source = jobspec_source(q->arena, q->http->body, s),
-	    .secrets = json_text(q->arena, secrets), .priority = s->priority,
-	    .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
-	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline),
-	    .at_us = q->now_us, .token_id = q->who.token_id,
-	    .idem_key = q->idem_key ? q->idem_key : "", .has_not_before_us = s->start_after_us != 0,
-	    .not_before_us = s->start_after_us, .has_budget_micros = s->budget_micros > 0,
-	    .budget_micros = s->budget_micros);
-	json_decref(spec);
-	json_decref(secrets);
-	json_decref(baseline);
-}
-
-void post_job(struct areq *q)
-{
-	plan_begin(q, job_submit);
-}
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -183,19 +96,24 @@ static bool state_wanted(const struct job_show *s, enum job_state state)
 	return s->wanted_n == 0;
 }
 
-/* Of a job that says where it saves, while there is no store; one that is over with a checkpoint
- * had one. */
+const char *job_not_stored(const struct areq *q, bool saves)
+{
+	return saves && api_storeless(q->api)
+	    ? "no checkpoint is stored, so the job starts over after every move: "
+	      "[checkpoint] store is empty in the daemon's configuration"
+	    : NULL;
+}
+
+/* One that is over with a checkpoint had a store. */
 static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row, const json_t *doc)
 {
 	AUTO(json) json_t *spec = view_parse(row->spec);
 	bool saves = !str_empty(json_str(json_object_get(spec, "checkpoint"), "path", NULL, NULL));
 	bool has = json_is_object(json_object_get(doc, "checkpoint")) &&
 	    json_is_string(json_object_get(doc, "ended_at"));
+	const char *words = job_not_stored(q, saves && !has);
 
-	return saves && !has && api_storeless(q->api)
-	    ? json_string("no checkpoint is stored, so the job starts over after every move: "
-			  "[checkpoint] store is empty in the daemon's configuration")
-	    : json_null();
+	return words ? json_string(words) : json_null();
 }
 
 static void job_shown(struct areq *q)
@@ -223,13 +141,6 @@ static void job_shown(struct areq *q)
 				   : json_null());
 	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());
 	json_object_set_new(doc, "budget", row->budget ? view_parse(row->budget) : json_null());
-	if (s->warnings != NULL) {
-		json_object_set_new(doc, "warnings", json_array());
-	}
-	for (size_t i = 0; i < s->warnings_n; i++) {
-		json_array_append_new(json_object_get(doc, "warnings"),
-		    json_string(s->warnings[i]));
-	}
 	q->now_us = loop_wall_us(q->api->loop);
 	areq_json(q, s->status, doc);
 }
@@ -300,6 +211,17 @@ void get_job_why(struct areq *q)
 }
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
+
+static bool team_allowed(struct areq *q, const char *team)
+{
+	struct spot_err err = { 0 };
+
+	if (plan_team_refused(q, team, &err)) {
+		areq_problem(q, spot_rc_http(err.rc), &err, NULL);
+		return false;
+	}
+	return true;
+}
 
 static void job_cancelled(struct areq *q)
 {

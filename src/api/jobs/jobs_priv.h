@@ -3,15 +3,19 @@
 #define API_JOBS_PRIV_H
 
 #include "api/jobs/jobs.h"
+#include "core/spec/jobspec.h"
 
-/* jobs.c */
+/* submit.c */
 void post_job(struct areq *q);
+/* jobs.c */
 void get_jobs(struct areq *q);
 void get_job(struct areq *q);
 void get_job_why(struct areq *q);
 void post_job_cancel(struct areq *q);
 void patch_job(struct areq *q);
 void show_job(struct areq *q, int status); /* replies with the job q->id */
+/* The sentence that a job which saves gets while no checkpoint is stored; NULL: none. */
+const char *job_not_stored(const struct areq *q, bool saves);
 /* plan.c, backtest.c */
 void post_plan(struct areq *q);
 void post_backtest(struct areq *q);
@@ -23,5 +27,33 @@ void get_job_logs(struct areq *q);
 void get_queue(struct areq *q);
 void get_shares(struct areq *q);
 void put_share(struct areq *q);
+
+/*
+ * group.c: submits in groups. One that arrives while no group is in flight is sent at the end of
+ * this turn of the loop. Later ones are collected until that group is back, for 2 ms at most.
+ */
+struct job_submit {
+	struct job_submit *next;
+	struct areq *q;
+	struct q_api_jobs_submit_job row;
+	uint64_t key; /* hash of token and Idempotency-Key; 0 = none */
+	bool alone; /* its group failed: tried again without the others */
+	/* The end of it: the row's outcome, or the error of the statement. Replies. */
+	void (*done)(struct job_submit *s, const struct q_api_jobs_submit_row *row,
+	    const struct spot_err *err);
+};
+void group_add(struct job_submit *s);
+
+/* rates.c: what jobs of a team and a name were measured to do, read within the last second
+ * (conf.rates_age_us). False: it is not known. The texts are the request's. */
+bool rates_find(struct areq *q, const char *team, const char *name, struct q_api_placing_row *ret);
+void rates_keep(struct areq *q, const char *team, const char *name,
+    const struct q_api_placing_row *row);
+
+/* submit_reply.c: makes the document of a job that was submitted just now, as GET /v1/jobs/{job}
+ * shows it. Head is all between its id and its fleet, tail is all after the fleet. */
+void submit_reply(struct areq *q, const struct job_spec *spec,
+    const struct q_api_jobs_submit_job *row, const char *const *warnings, size_t warnings_n,
+    const char **ret_head, const char **ret_tail);
 
 #endif

@@ -229,17 +229,34 @@ size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***
 	return n;
 }
 
+static const char *team_of(const struct areq *q, const struct planned *p)
+{
+	return *p->spec->team ? p->spec->team : q->who.team;
+}
+
+static const char *name_of(const struct planned *p)
+{
+	return p->spec->name ? p->spec->name : "job";
+}
+
 /* Earlier jobs of the same name tell how fast this one will run. */
+static void placing_take(struct areq *q, const struct q_api_placing_row *row)
+{
+	struct planned *p = q->own;
+
+	p->facts.rates = row->rates;
+	p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
+	areq_market(q, market_read);
+}
+
 static void placing_read(struct areq *q)
 {
 	struct planned *p = q->own;
 	struct q_api_placing_row *row;
 
-	if (q_api_placing_rows(&q->pg, q->arena, &row) == 1) {
-		p->facts.rates = row->rates;
-		p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
-	}
-	areq_market(q, market_read);
+	q_api_placing_rows(&q->pg, q->arena, &row);
+	rates_keep(q, team_of(q, p), name_of(p), row);
+	placing_take(q, row);
 }
 
 static bool type_ok(struct areq *q)
@@ -266,6 +283,7 @@ static bool type_ok(struct areq *q)
 void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
+	struct q_api_placing_row known;
 	struct spot_err err = { 0 };
 
 	if (!type_ok(q)) {
@@ -291,8 +309,11 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 	facts_fill(q, p);
 	p->next = next;
 	q->own = p;
-	SQL(q, api_placing, placing_read, .name = p->spec->name ? p->spec->name : "job",
-	    .team = *p->spec->team ? p->spec->team : q->who.team);
+	if (rates_find(q, team_of(q, p), name_of(p), &known)) {
+		placing_take(q, &known);
+		return;
+	}
+	SQL(q, api_placing, placing_read, .name = name_of(p), .team = team_of(q, p));
 }
 
 /* ---- the decision ---------------------------------------------------------------------------- */

@@ -141,6 +141,7 @@ static void token_revoked(struct areq *q)
 {
 	struct q_api_token_revoke_row *row;
 
+	api_forget_tokens(q->api);
 	if (q_api_token_revoke_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no token 't%" PRId64 "'", q->id);
 	} else {

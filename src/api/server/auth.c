@@ -54,39 +54,78 @@ static void auth_refuse(struct areq *q, const char *why)
 	areq_fail(q, SPOT_UNAUTHENTICATED, "%s", why);
 }
 
-/* The handler that comes next, kept while the statement runs. */
+void auth_refuse_ended(struct areq *q)
+{
+	auth_refuse(q, "the token is unknown, expired or revoked; ask an admin for a new one");
+}
+
+/* Kept while the statement runs. */
+struct auth {
+	void (*next)(struct areq *);
+	uint64_t round; /* of the known tokens, when the statement was sent */
+	int64_t sent_us;
+};
+
 static void auth_proceed(struct areq *q)
 {
-	void (*next)(struct areq *) = *(void (**)(struct areq *))q->own;
+	const struct auth *a = q->own;
+	void (*next)(struct areq *) = a->next;
 
 	q->own = NULL;
 	next(q);
+}
+
+/* True if the token's role permits the route; else replies. */
+static bool user_permitted(struct areq *q, int64_t id, const char *name, const char *role,
+    const char *team)
+{
+	enum scope need = q->route->scope == SCOPE_METRICS ? SCOPE_VIEWER : q->route->scope;
+
+	q->who = (struct who){ .scope = role_scope(role),
+		.token_id = id,
+		.name = name,
+		.role = role,
+		.team = team };
+	if (need == SCOPE_NODE || q->who.scope < need) {
+		areq_fail(q, SPOT_DENIED,
+		    "token '%s' has the role '%s', which does not permit this", name, role);
+		return false;
+	}
+	return true;
 }
 
 static void user_found(struct areq *q)
 {
 	struct q_api_token_by_hash_row *row;
 	const uint8_t *hash = (const uint8_t *)q->reply_body.p;
-	enum scope need = q->route->scope == SCOPE_METRICS ? SCOPE_VIEWER : q->route->scope;
+	const struct auth *a = q->own;
 
 	if (q_api_token_by_hash_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, hash, 32)) {
-		auth_refuse(q,
-		    "the token is unknown, expired or revoked; ask an admin for a new one");
+		auth_refuse_ended(q);
 		return;
 	}
-	q->who = (struct who){ .scope = role_scope(row->role),
-		.token_id = row->id,
-		.name = row->name,
-		.role = row->role,
-		.team = row->team };
-	if (need == SCOPE_NODE || q->who.scope < need) {
-		areq_fail(q, SPOT_DENIED,
-		    "token '%s' has the role '%s', which does not permit this", row->name,
-		    row->role);
-		return;
+	tokens_keep(q->api->tokens, a->round, a->sent_us, row);
+	if (user_permitted(q, row->id, row->name, row->role, row->team)) {
+		auth_proceed(q);
 	}
-	auth_proceed(q);
+}
+
+/* True if the token is known, so no statement is needed. The request went on or was refused. */
+static bool user_known(struct areq *q, const uint8_t hash[32], void (*next)(struct areq *q))
+{
+	struct loop *l = q->api->loop;
+	const struct token_known *t =
+	    tokens_find(q->api->tokens, hash, loop_mono_us(l), loop_wall_us(l));
+
+	if (t == NULL) {
+		return false;
+	}
+	if (user_permitted(q, t->id, arena_strdup(q->arena, t->name),
+		arena_strdup(q->arena, t->role), arena_strdup(q->arena, t->team))) {
+		next(q);
+	}
+	return true;
 }
 
 static void node_found(struct areq *q)
@@ -122,6 +161,7 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 {
 	enum scope need = q->route->scope;
 	const char *token = bearer_token(q);
+	struct auth *a;
 	uint8_t *hash;
 
 	assert(need != SCOPE_NONE);
@@ -136,8 +176,11 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 	}
 	hash = arena_alloc(q->arena, 32);
 	api_token_hash(token, strlen(token), hash);
-	q->own = arena_alloc(q->arena, sizeof(next));
-	*(void (**)(struct areq *))q->own = next;
+	if (need != SCOPE_NODE && user_known(q, hash, next)) {
+		return;
+	}
+	a = q->own = arena_alloc(q->arena, sizeof(*a));
+	*a = (struct auth){ next, tokens_round(q->api->tokens), loop_mono_us(q->api->loop) };
 	q->reply_body = (struct str){ (const char *)hash, 32 };
 	if (need == SCOPE_NODE) {
 		SQL(q, api_node_by_session, node_found, .hash = q->reply_body);

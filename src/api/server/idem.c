@@ -4,6 +4,10 @@
  * another body under the key gets 422, a request in progress 409. A create settles its key in its
  * own statement ("ref:j12"), so a crash of the daemon loses nothing. The replay then shows the row
  * as it is now.
+ *
+ * A route may claim the key itself (struct route). Its one statement claims the key, creates the
+ * row and stores the reply. If the handler refuses the request before that, the refusal and the
+ * claim are stored together.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"
@@ -11,7 +15,6 @@
 #include "base/crypto/sign.h"
 
 #define KEY_MAX 128
-#define STORED_MAX (256 * 1024)
 #define OPEN_US (60 * SPOT_US_PER_S) /* then a repeat takes an open key over (api_idem_begin) */
 #define TRIES_MAX 100
 #define REFUSED_MAX 3
@@ -49,16 +52,25 @@ static void idem_begun(struct areq *q)
 {
 	struct q_api_idem_begin_row *row;
 	const char *key = STEAL(q->idem_key);
-	struct spot_err err = { 0 };
 
 	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_INTERNAL, "the Idempotency-Key was not stored");
 	} else if (strcmp(row->outcome, "fresh") == 0) {
 		q->idem_key = key;
 		q->route->run(q);
-	} else if (strcmp(row->outcome, "replay") == 0) {
-		idem_replay(q, row->status, row->response ? row->response : "{}");
-	} else if (strcmp(row->outcome, "busy") == 0) {
+	} else {
+		idem_answer(q, row->outcome, row->status, row->response);
+	}
+}
+
+void idem_answer(struct areq *q, const char *outcome, int status, const char *response)
+{
+	struct spot_err err = { 0 };
+
+	q->idem_key = NULL; /* it belongs to the earlier request */
+	if (strcmp(outcome, "replay") == 0) {
+		idem_replay(q, status, response ? response : "{}");
+	} else if (strcmp(outcome, "busy") == 0) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_CONFLICT,
 		    "a request with this Idempotency-Key is in progress; repeat it in a second");
@@ -88,6 +100,43 @@ static bool idem_settle(struct areq *q, int status, const char *type, const char
 	return true;
 }
 
+static void refusal_claimed(struct areq *q)
+{
+	struct q_api_idem_begin_row *row;
+
+	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0 ||
+	    strcmp(row->outcome, "fresh") == 0) {
+		reply_stored(q);
+	} else {
+		idem_answer(q, row->outcome, row->status, row->response);
+	}
+}
+
+/* Nothing was done, so a repeat may as well be refused anew. */
+static bool refusal_unclaimed(struct areq *q)
+{
+	reply_stored(q);
+	return true;
+}
+
+/* The struct areq's settle on a route that claims the key: the handler refused the request. */
+static bool refusal_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	const char *key = STEAL(q->idem_key);
+
+	if (!key || status >= 500 || n > IDEM_STORED_MAX) {
+		return false;
+	}
+	q->reply_type = type;
+	q->reply_status = status;
+	q->reply_body = arena_bytes(q->arena, body, n);
+	SQL(q, api_idem_begin, refusal_claimed, .token_id = q->who.token_id, .key = key,
+	    .route = q->idem_route, .body_sha256 = q->idem_sha256, .at_us = q->now_us,
+	    .has_status = true, .status = status, .response = q->reply_body.p);
+	q->failed = refusal_unclaimed;
+	return true;
+}
+
 void idem_begin(struct areq *q)
 {
 	const char *key = httpd_header(q->http, "idempotency-key");
@@ -107,10 +156,16 @@ void idem_begin(struct areq *q)
 	/* From here on: a key that was noted, and whose note was lost on its way back, is let go as
 	 * well. */
 	q->idem_key = arena_strdup(q->arena, key);
+	q->idem_route = arena_printf(q->arena, "POST %s", q->http->target);
+	q->idem_sha256 = sha;
+	if (q->route->claims) {
+		q->settle = refusal_settle;
+		q->route->run(q);
+		return;
+	}
 	q->settle = idem_settle;
 	SQL(q, api_idem_begin, idem_begun, .token_id = q->who.token_id, .key = key,
-	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha,
-	    .at_us = q->now_us);
+	    .route = q->idem_route, .body_sha256 = sha, .at_us = q->now_us);
 }
 
 bool idem_overtaken(struct areq *q, int64_t id)
@@ -151,7 +206,7 @@ static bool not_settled(struct areq *q)
 static void key_settle(struct areq *q)
 {
 	q->settle_tries++;
-	if (q->reply_status >= 500 || q->reply_body.n > STORED_MAX) {
+	if (q->reply_status >= 500 || q->reply_body.n > IDEM_STORED_MAX) {
 		SQL(q, api_idem_drop, q->settled, .token_id = q->who.token_id, .key = q->settling,
 		    .at_us = q->now_us);
 	} else {

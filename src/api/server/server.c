@@ -55,6 +55,9 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.store = arena_strdup(a, conf->store);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
+	if (conf->rates_age_us == 0) {
+		api->conf.rates_age_us = SPOT_US_PER_S;
+	}
 	if (conf->classes.list[0].name == NULL) {
 		class_table_default(&api->conf.classes);
 	}
@@ -89,6 +92,9 @@ static void api_notified(struct pg_listen *l, const char *channel UNUSED, const 
 	struct api *api = container_of(l, struct api, listen);
 
 	hub_poke(api->hub);
+	if (!payload || !*payload || *payload == 't') {
+		tokens_forget(api->tokens);
+	}
 	if (!payload || !*payload) {
 		/* connected again: notifications may have been missed */
 		wait_wake_all(api);
@@ -129,6 +135,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	}
 	api->market = market_new(l, pg, &api->conf.place.rank);
 	api->hub = hub_new(api);
+	api->tokens = tokens_new();
 	seen_init(api);
 	loop_timer_init(&api->purge_timer, l, keys_purge);
 	loop_timer_set(&api->purge_timer, PURGE_US);
@@ -144,6 +151,11 @@ void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_par
 	part->fini = fini;
 	part->next = api->parts;
 	api->parts = part;
+}
+
+void api_forget_tokens(struct api *api)
+{
+	tokens_forget(api->tokens);
 }
 
 static void api_release(void *p)
@@ -176,6 +188,7 @@ void api_free(struct api *api)
 	}
 	market_free(api->market);
 	seen_fini(api);
+	tokens_free(api->tokens);
 	loop_timer_stop(&api->purge_timer);
 	pg_req_fini(&api->purge);
 	pg_listen_stop(api->pg, &api->listen);

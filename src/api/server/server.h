@@ -46,6 +46,8 @@ struct route {
 	size_t body_max; /* 0 = no body */
 	const char *query; /* names of the accepted query parameters, separated by blanks */
 	int status; /* of success */
+	/* The handler's own statement claims the Idempotency-Key (idem_answer). */
+	bool claims;
 	/* schemas of body and reply (src/api/server/schemas.json); NULL = none or not JSON */
 	const char *in, *out;
 	const char *doc; /* published in the OpenAPI document */
@@ -68,6 +70,13 @@ struct route_table {
 	{ \
 		.method = "POST", .path = (p), .scope = SCOPE_##s, .run = (r), .show = (sh), \
 		.body_max = (b), .query = "", .status = (st), .in = (i), .out = (o), .doc = (d) \
+	}
+/* The same, and that statement claims the key as well. The handler has no effect before it. */
+#define ROUTE_CLAIM(p, s, r, sh, b, st, i, o, d) \
+	{ \
+		.method = "POST", .path = (p), .scope = SCOPE_##s, .run = (r), .show = (sh), \
+		.body_max = (b), .query = "", .status = (st), .claims = true, .in = (i), \
+		.out = (o), .doc = (d) \
 	}
 #define ROUTE_PAGE "limit cursor "
 #define ROUTE_BODY_FILE (1024 * 1024) /* a job file or fleet file */
@@ -117,7 +126,8 @@ struct areq {
 	/* optional: handles the failure of the statement and returns true */
 	bool (*failed)(struct areq *q);
 	struct wait wait;
-	const char *idem_key; /* set while an Idempotency-Key is open */
+	/* set while an Idempotency-Key is open, with the route and the body that it stands for */
+	const char *idem_key, *idem_route, *idem_sha256;
 	/* stores the reply under idem_key, then sends it; false: there is no key, send it now */
 	bool (*settle)(struct areq *q, int status, const char *type, const char *body, size_t n);
 	/* the key being settled, the tries so far, and the continuation */
@@ -220,6 +230,12 @@ bool idem_overtaken(struct areq *q, int64_t id);
  * replies. */
 void idem_store(struct areq *q, const char *key, int status, const char *body, size_t n,
     void (*then)(struct areq *q));
+/* Replies as an earlier use of the key demands: outcome 'replay' with the stored reply, 'busy' or
+ * 'mismatch'. */
+void idem_answer(struct areq *q, const char *outcome, int status, const char *response);
+#define IDEM_STORED_MAX ((size_t)256 * 1024) /* bytes of a reply; a longer one is not stored */
+/* Replies 401. The token was revoked or has expired since the request was let in. */
+void auth_refuse_ended(struct areq *q);
 
 /* ---- the server's state ---------------------------------------------------------------------- */
 
@@ -239,8 +255,11 @@ struct seen { /* heartbeats and progress that are not written yet */
 
 struct stream_hub;
 struct answers;
+struct token_cache;
+struct job_groups;
+struct job_rates;
 
-/* A noun keeps it in the server. The server ends it before its requests. */
+/* State of a noun. The server ends it before its requests. */
 struct api_part {
 	struct api_part *next;
 	void (*fini)(struct api_part *part);
@@ -261,8 +280,12 @@ struct api {
 	size_t waiting, parked;
 	struct seen seen;
 	struct stream_hub *hub;
+	struct token_cache *tokens;
 	struct api_part *parts;
 	struct answers *answers; /* jobs/answer.c makes it at the first plan */
+	/* jobs/ makes them at the first submit */
+	struct job_groups *job_groups;
+	struct job_rates *job_rates;
 	struct str openapi; /* made at the first request */
 	struct pg_req purge;
 	struct loop_timer purge_timer;
@@ -280,6 +303,8 @@ NODISCARD enum spot_rc server_new(struct loop *l, struct pg *pg, const struct ap
     const struct routes *routes, struct api **ret, struct spot_err *err);
 /* Ends the part with the server. */
 void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_part *));
+/* A token was changed or revoked: the next request with any token asks the database. */
+void api_forget_tokens(struct api *api);
 /* True if no checkpoint store is configured: agents save nothing. */
 bool api_storeless(const struct api *api);
 /* Notes a heartbeat, and steps of the job's attempt unless below 0; written within a second. */

@@ -12,6 +12,23 @@ void wait_wake_all(struct api *api);
 void wait_wake(struct api *api, const char *key);
 /* auth.c: calls next if the caller may use the route, else replies 401 or 403. */
 void auth_begin(struct areq *q, void (*next)(struct areq *q));
+/* tokens_known.c: bearer tokens that were looked up within the last second. */
+struct token_known {
+	uint8_t hash[32];
+	int64_t id, until_us, expires_us; /* mono; wall, 0 = never */
+	char *name, *role, *team;
+};
+struct token_cache *tokens_new(void);
+void tokens_free(struct token_cache *c);
+/* Returns the entry of a hash; NULL: ask the database. Valid until the next call. */
+const struct token_known *tokens_find(struct token_cache *c, const uint8_t hash[32],
+    int64_t mono_us, int64_t wall_us);
+/* Changes whenever tokens are forgotten. */
+uint64_t tokens_round(const struct token_cache *c);
+/* Keeps what a look-up found that began in this round at mono_us. */
+void tokens_keep(struct token_cache *c, uint64_t round, int64_t mono_us,
+    const struct q_api_token_by_hash_row *row);
+void tokens_forget(struct token_cache *c);
 /* idem.c: notes the Idempotency-Key, if any, and runs the route's handler or replays the reply. */
 void idem_begin(struct areq *q);
 /* dispatch.c: callbacks of the HTTP server; ctx is the struct api. */

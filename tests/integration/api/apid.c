@@ -80,6 +80,7 @@ int main(int argc, char **argv)
 		.version = "test",
 		.handout = handout,
 		.orphan_timeout_us = 899500000,
+		.rates_age_us = 1,
 		.store_provider = "aws",
 		.store_region = "us-east-1",
 		.market_age_us = 1 };

@@ -75,7 +75,7 @@ class Auth(unittest.TestCase):
         made = A.call("POST", "/v1/tokens", {"name": "short", "role": "viewer", "expires_s": 5}, expect=201)[1]
         A.call("GET", "/v1/whoami", token=made["token"], expect=200)
         A.sql("UPDATE api_token SET expires_us = %d WHERE name = 'short'" % (lib.now() - 1))
-        A.call("GET", "/v1/whoami", token=made["token"], expect=401)
+        A.until(lambda: A.call("GET", "/v1/whoami", token=made["token"])[0] == 401, "the daemon hears of the change")
 
     def test_a_token_cannot_revoke_itself(self):
         me = A.sql("SELECT id FROM api_token WHERE name = 'root'")

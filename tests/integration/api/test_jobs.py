@@ -115,6 +115,9 @@ class Idempotency(unittest.TestCase):
     def jobs(self):
         return int(A.sql("SELECT count(*) FROM job"))
 
+    def asked(self):
+        return int(A.sql("SELECT count(*) FROM decision WHERE kind = 'rebalance_request'"))
+
     def test_the_same_request_again_gives_the_stored_reply(self):
         n = self.jobs()
         h = {"Idempotency-Key": "k-same"}
@@ -174,18 +177,18 @@ class Idempotency(unittest.TestCase):
         def end(table):
             A.until(lambda: A.waiters(table) > 0, "a statement waits for " + table)
             return A.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE NOT granted AND relation = '%s'::regclass" % table)
-        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/jobs", lib.JOB, headers=h)[0]))
-        with A.locked("job"):
+        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/rebalance", {"dry_run": True}, headers=h)[0]))
+        with A.locked("decision"):
             t.start()
-            A.until(lambda: noted() == 1 and A.waiters("job") > 0, "the create waits")
+            A.until(lambda: noted() == 1 and A.waiters("decision") > 0, "the act waits")
             with A.locked("idempotency"):
-                self.assertEqual((end("job"), end("idempotency")), ("1", "1"))
+                self.assertEqual((end("decision"), end("idempotency")), ("1", "1"))
                 A.until(lambda: A.waiters("idempotency") > 0, "it is tried again")
         t.join()
         self.assertEqual((got[0] // 100, noted()), (5, 0))
-        n = self.jobs()
-        A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
-        self.assertEqual(self.jobs(), n + 1)
+        n = self.asked()
+        A.call("POST", "/v1/rebalance", {"dry_run": True}, headers=h, expect=202)
+        self.assertEqual(self.asked(), n + 1)
 
     def test_a_reply_is_stored_although_the_database_went_away_then(self):
         """A client that retries gets the answer, without hearing for a minute that the request is under way."""
@@ -214,7 +217,7 @@ class Idempotency(unittest.TestCase):
 
     def test_a_note_that_failed_is_let_go(self):
         got, h = [], {"Idempotency-Key": "k-note"}
-        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/jobs", lib.JOB, headers=h)[0]))
+        t = threading.Thread(target=lambda: got.append(A.call("POST", "/v1/rebalance", {"dry_run": True}, headers=h)[0]))
         with A.locked("idempotency"):
             t.start()
             A.until(lambda: A.waiters("idempotency") > 0, "the note waits")
@@ -222,27 +225,27 @@ class Idempotency(unittest.TestCase):
             A.until(lambda: A.waiters("idempotency") > 0, "it is let go")
         t.join()
         self.assertEqual(got[0] // 100, 5)
-        A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
+        A.call("POST", "/v1/rebalance", {"dry_run": True}, headers=h, expect=202)
 
-    def test_a_create_that_its_repeat_overtook_makes_no_second_job(self):
-        n, got = self.jobs(), []
+    def test_a_create_that_its_repeat_overtook_is_not_done_twice(self):
+        n, got = self.asked(), []
         age = lambda: int(A.sql("SELECT coalesce(max(%d - created_us), -1) FROM idempotency WHERE key = 'k-held'" % lib.now()))
 
         def one():
-            got.append(A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-held"})[:2])
-        with A.locked("job"):
+            got.append(A.call("POST", "/v1/rebalance", {"dry_run": True}, headers={"Idempotency-Key": "k-held"})[:2])
+        with A.locked("decision"):
             threads = [threading.Thread(target=one) for _ in range(2)]
             threads[0].start()
-            A.until(lambda: age() >= 0 and A.waiters("job") > 0, "the first waits")
+            A.until(lambda: age() >= 0 and A.waiters("decision") > 0, "the first waits")
             A.sql("UPDATE idempotency SET created_us = created_us - %d WHERE key = 'k-held'" % (61 * lib.US))
             threads[1].start()
             A.until(lambda: age() < 60 * lib.US, "the second took the key over")
         for t in threads:
             t.join()
-        self.assertEqual(self.jobs(), n + 1)
-        self.assertEqual(sorted(s for s, _ in got), [201, 409], got)
-        again = A.call("POST", "/v1/jobs", lib.JOB, headers={"Idempotency-Key": "k-held"}, expect=201)[1]
-        self.assertEqual(again["id"], [j for s, j in got if s == 201][0]["id"])
+        self.assertEqual(self.asked(), n + 1)
+        self.assertEqual(sorted(s for s, _ in got), [202, 409], got)
+        again = A.call("POST", "/v1/rebalance", {"dry_run": True}, headers={"Idempotency-Key": "k-held"}, expect=202)[1]
+        self.assertEqual(again["id"], [j for s, j in got if s == 202][0]["id"])
 
     def test_a_hundred_copies_at_once_make_one_job(self):
         n, results = self.jobs(), []

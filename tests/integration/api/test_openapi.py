@@ -16,7 +16,7 @@ class Document(unittest.TestCase):
             with open(path, encoding="utf-8") as f:
                 text = f.read()
             found |= set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', text))
-            found |= {("POST", p) for p in re.findall(r'ROUTE_CREATE\("([^"]+)"', text)}
+            found |= {("POST", p) for p in re.findall(r'ROUTE_(?:CREATE|CLAIM)\("([^"]+)"', text)}
         return found
 
     def test_every_route_is_in_the_document_and_nothing_else(self):

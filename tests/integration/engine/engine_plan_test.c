@@ -52,7 +52,8 @@ static void api_up(struct pair *p)
 		.store_provider = w->conf.store_provider,
 		.store_region = w->conf.store_region,
 		.store = "s3://bucket/p",
-		.market_age_us = 1 };
+		.market_age_us = 1,
+		.rates_age_us = 1 };
 
 	token_insert(p);
 	if (api_new(w->loop, w->pg, &conf, &p->api, &err) != SPOT_OK) {

@@ -2,9 +2,9 @@
 
 -- name: api_token_by_hash
 -- params: hash bytea, at_us int8
--- rows: 0..1 id int8, name text, role text, team text, hash bytea
+-- rows: 0..1 id int8, name text, role text, team text, hash bytea, expires_us int8?
 -- writes: no
-SELECT id, name, role, team, hash FROM api_token
+SELECT id, name, role, team, hash, expires_us FROM api_token
 WHERE hash = $1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > $2)
 
 -- name: api_node_by_session
@@ -15,15 +15,17 @@ SELECT id, session_hash FROM node WHERE session_hash = $1
 
 -- A key lives a day. If a daemon died during a request, the same request may take the key over
 -- after a minute. A create that had committed by then left its status and 'ref:', so it is
--- replayed.
+-- replayed. A status stores the reply with the claim.
 -- name: api_idem_begin
--- params: token_id int8, key text, route text, body_sha256 text, at_us int8
+-- params: token_id int8, key text, route text, body_sha256 text, at_us int8, status int4?,
+--   response text?
 -- rows: 1 outcome text, status int4?, response text?
 -- writes: yes
 WITH ins AS (
-	INSERT INTO idempotency AS i (token_id, key, route, body_sha256, created_us) VALUES ($1, $2, $3, $4, $5)
+	INSERT INTO idempotency AS i (token_id, key, route, body_sha256, created_us, status, response)
+	VALUES ($1, $2, $3, $4, $5, $6, $7)
 	ON CONFLICT (token_id, key) DO UPDATE
-		SET created_us = $5, route = $3, body_sha256 = $4, status = NULL, response = NULL
+		SET created_us = $5, route = $3, body_sha256 = $4, status = $6, response = $7
 		WHERE i.created_us < $5 - 86400000000
 			OR (i.status IS NULL AND i.created_us < $5 - 60000000 AND i.body_sha256 = $4 AND i.route = $3)
 	RETURNING token_id

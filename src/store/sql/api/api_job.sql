@@ -1,32 +1,66 @@
 -- Jobs: submit, lists, one in full, logs, cancel, reasons, cost.
 
--- Submits a job. An empty fleet means none; no row means an unknown fleet. A create with an
--- idempotency key settles it here, so no crash can come between. It creates nothing if the key is
--- no longer open, and returns id 0. That happens if a request was delayed for longer than a key
--- waits, and its repeat came first.
--- name: api_job_submit
--- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
---   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text,
---   not_before_us int8?, budget_micros int8?
--- rows: 0..1 id int8, woken bool, told bool
+-- Submits a group of jobs in one transaction. The outcome of a row is 'made', if its job is stored
+-- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is 'fleet'
+-- if no active fleet has this name. It is 'replay', 'busy' or 'mismatch' if the key was used before
+-- (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
+-- once in a group. The reply that is stored with a key is head, fleet and tail after the id.
+-- Without a head it is 'ref:' and the id.
+-- name: api_jobs_submit
+-- params: job[]
+-- rows_in: job (at_us int8, name text, owner text, team text, project text, class text, spec text,
+--   source text, secrets text, priority int4, fleet text, deadline_us int8?, baseline text,
+--   not_before_us int8?, budget_micros int8?, token_id int8, idem_key text, route text,
+--   body_sha256 text, head text, tail text)
+-- rows: many at int4, outcome text, id int8?, fleet_id int8?, status int4?, response text?,
+--   told bool?
 -- writes: yes
-WITH f AS (
-	SELECT (SELECT id FROM fleet WHERE name = $10 AND state = 'ACTIVE') AS id
-), k AS MATERIALIZED (
-	SELECT status FROM idempotency WHERE token_id = $14 AND key = $15 FOR UPDATE
+WITH g AS MATERIALIZED (
+	SELECT u.*, t.id AS token, f.id AS fleet_id, CASE WHEN t.id IS NOT NULL
+		AND (u.fleet = '' OR f.id IS NOT NULL) THEN nextval('job_id_seq') END AS id
+	FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+		$19, $20, $21) WITH ORDINALITY u (at_us, name, owner, team, project, class, spec,
+		source, secrets, priority, fleet, deadline_us, baseline, not_before_us,
+		budget_micros, token_id, key, route, body_sha256, head, tail, at)
+	LEFT JOIN api_token t ON t.id = u.token_id AND t.revoked_us IS NULL
+		AND (t.expires_us IS NULL OR t.expires_us > u.at_us)
+	LEFT JOIN fleet f ON u.fleet <> '' AND f.name = u.fleet AND f.state = 'ACTIVE'
+), k AS (
+	INSERT INTO idempotency AS i (token_id, key, route, body_sha256, created_us, status, response)
+	SELECT token_id, key, route, body_sha256, at_us, 201, CASE WHEN head = '' THEN 'ref:j' || id
+		ELSE '{"id":"j' || id || '"' || head || coalesce('"f' || fleet_id || '"', 'null')
+			|| tail END
+	FROM g WHERE key <> '' AND id IS NOT NULL ORDER BY 1, 2
+	ON CONFLICT (token_id, key) DO UPDATE SET created_us = excluded.created_us, status = 201,
+		route = excluded.route, body_sha256 = excluded.body_sha256,
+		response = excluded.response
+	WHERE i.created_us < excluded.created_us
+		- idempotency_life(i, excluded.route, excluded.body_sha256)
+	RETURNING token_id, key
 ), j AS (
-	INSERT INTO job (name, owner, team, project, class, spec, source, secrets, state, state_us, priority, fleet_id,
-		deadline_us, created_us, queued_us, baseline, not_before_us, budget_micros)
-	SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'QUEUED', $13, $9, f.id, $11, $13, $13, $12, $16, $17
-	FROM f WHERE ($10 = '' OR f.id IS NOT NULL) AND ($15 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL)) RETURNING id
+	INSERT INTO job (id, name, owner, team, project, class, spec, source, secrets, state, state_us,
+		priority, fleet_id, deadline_us, created_us, queued_us, baseline, not_before_us,
+		budget_micros) OVERRIDING SYSTEM VALUE
+	SELECT id, name, owner, team, project, class, spec::jsonb, source, secrets::jsonb, 'QUEUED',
+		at_us, priority, fleet_id, deadline_us, at_us, at_us, baseline::jsonb,
+		not_before_us, budget_micros
+	FROM g LEFT JOIN k USING (token_id, key)
+	WHERE id IS NOT NULL AND (key = '' OR k.key IS NOT NULL) ORDER BY id
+	RETURNING id, owner, created_us
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
-	SELECT $13, 'job', 'j' || id, id, '', 'QUEUED', 'SUBMITTED', 'submitted by ' || $2, $2 FROM j
-), i AS (
-	UPDATE idempotency SET status = 201, response = 'ref:j' || j.id FROM j WHERE token_id = $14 AND key = $15
+	SELECT created_us, 'job', 'j' || id, id, '', 'QUEUED', 'SUBMITTED', 'submitted by ' || owner,
+		owner FROM j
 )
-SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
-UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
+SELECT g.at::int4, CASE WHEN j.id IS NOT NULL THEN 'made' WHEN g.token IS NULL THEN 'token'
+		WHEN i.key IS NULL AND g.id IS NULL THEN 'fleet'
+		WHEN i.route <> g.route OR i.body_sha256 <> g.body_sha256 THEN 'mismatch'
+		WHEN i.status IS NULL THEN 'busy' ELSE 'replay' END AS outcome,
+	j.id, g.fleet_id, i.status, i.response, (SELECT pg_notify('spot_engine', '') IS NOT NULL
+		AND pg_notify('spot_api', 'j' || min(id)) IS NOT NULL FROM j HAVING count(*) > 0)
+FROM g LEFT JOIN j USING (id) LEFT JOIN LATERAL (SELECT * FROM idempotency x
+	WHERE j.id IS NULL AND g.key <> '' AND x.token_id = g.token_id AND x.key = g.key AND
+	x.created_us >= g.at_us - idempotency_life(x, g.route, g.body_sha256) OFFSET 0) i ON true
 
 -- An empty list of states means all.
 -- name: api_jobs
