@@ -112,7 +112,22 @@ CREATE TRIGGER quota_market_change AFTER UPDATE ON quota FOR EACH ROW
 CREATE TRIGGER quota_market_delete AFTER DELETE ON quota REFERENCING OLD TABLE AS moved
 	FOR EACH STATEMENT EXECUTE FUNCTION market_places_moved();
 
--- Our own record of some pools, as pool_record (0009) reads it of all.
+-- The signals of one place and type side by side, as signal_wide (0005) has those of all.
+CREATE FUNCTION signals_of(in_provider text, in_region text, in_zone text, in_type text, in_market text)
+	RETURNS TABLE (advisor_lo float8, advisor_hi float8, advisor_as_of_us int8, band_lo float8, band_hi float8, share float8,
+		share_lo float8, share_hi float8, odds float8, odds_us int8, score float8, capacity float8, capacity_us int8)
+	LANGUAGE sql STABLE AS $$
+SELECT max(lo) FILTER (WHERE kind = 'advisor_bucket'), max(hi) FILTER (WHERE kind = 'advisor_bucket'),
+	max(as_of_us) FILTER (WHERE kind = 'advisor_bucket'), max(lo) FILTER (WHERE kind = 'eviction_band'),
+	max(hi) FILTER (WHERE kind = 'eviction_band'), max(value) FILTER (WHERE kind = 'preemption_share'),
+	max(lo) FILTER (WHERE kind = 'preemption_share'), max(hi) FILTER (WHERE kind = 'preemption_share'),
+	max(value) FILTER (WHERE kind = 'obtainability'), max(observed_us) FILTER (WHERE kind = 'obtainability'),
+	max(value) FILTER (WHERE kind = 'placement_score'), max(value) FILTER (WHERE kind = 'capacity'),
+	max(observed_us) FILTER (WHERE kind = 'capacity')
+FROM signal WHERE provider = $1 AND region = $2 AND zone = $3 AND instance_type = $4 AND market = $5 HAVING count(*) > 0
+$$;
+
+-- Our own record of a pool, as pool_record (0009) reads it of all.
 CREATE FUNCTION pool_record_of(in_pool int4, since_day int4, now_us int8, half_h float8, recent_h float8, odds_h float8)
 	RETURNS TABLE (node_us int8, reclaims int4, launches int4, refusals int4, record text)
 	LANGUAGE sql STABLE AS $$

@@ -30,6 +30,7 @@ struct pool_rows {
 	struct market_names *names;
 	struct pool_row *list; /* by pool id; on the heap */
 	size_t n, cap;
+	int64_t odds_due_us; /* no odds expire before */
 };
 void rows_fini(struct pool_rows *rows);
 /* Takes all rows of a full read. */
@@ -39,7 +40,7 @@ void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
     const struct q_offers_row *read, size_t n);
 struct pool_row *row_find(const struct pool_rows *rows, int32_t pool_id);
 /* Appends the pools whose values may differ at now_us though nothing was written. */
-void rows_due(const struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
+void rows_due(struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
     int32_t **ids, size_t *n, size_t *cap);
 /* Appends the pools that differ in any value. */
 void rows_differ(const struct pool_rows *was, const struct pool_rows *now, struct arena *a,

@@ -109,9 +109,12 @@ static struct offer offer_of(struct market_names *n, const struct q_offers_row *
 	};
 }
 
-static struct pool_row row_of(struct market_names *n, const struct q_offers_row *w)
+static struct pool_row row_of(struct pool_rows *rows, const struct q_offers_row *w)
 {
-	return (struct pool_row){ .offer = offer_of(n, w),
+	if (w->has_odds) {
+		rows->odds_due_us = MIN(rows->odds_due_us, w->odds_us + ODDS_LIFE_US);
+	}
+	return (struct pool_row){ .offer = offer_of(rows->names, w),
 		.counted = w->counted,
 		.listed = w->listed,
 		.quota_wide = w->quota_wide,
@@ -141,10 +144,11 @@ void rows_all(struct pool_rows *rows, const struct q_offers_row *read, size_t n)
 {
 	rows_fini(rows);
 	rows->names = names_new();
+	rows->odds_due_us = INT64_MAX;
 	rows->list = rows_alloc(n);
 	rows->n = rows->cap = n;
 	for (size_t i = 0; i < n; i++) {
-		rows->list[i] = row_of(rows->names, &read[i]);
+		rows->list[i] = row_of(rows, &read[i]);
 	}
 }
 
@@ -183,7 +187,7 @@ static void rows_merge(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
 		int32_t pool = rows->list[i].offer.pool_id;
 
 		for (; k < n && read[k].id <= pool; k++) {
-			list[at++] = row_of(rows->names, &read[k]);
+			list[at++] = row_of(rows, &read[k]);
 		}
 		while (id < ids_n && ids[id] < pool) {
 			id++;
@@ -193,7 +197,7 @@ static void rows_merge(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
 		}
 	}
 	for (; k < n; k++) {
-		list[at++] = row_of(rows->names, &read[k]);
+		list[at++] = row_of(rows, &read[k]);
 	}
 	free(rows->list);
 	rows->list = list;
@@ -217,28 +221,41 @@ void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		*row_find(rows, read[i].id) = row_of(rows->names, &read[i]);
+		*row_find(rows, read[i].id) = row_of(rows, &read[i]);
 	}
 }
 
 /* ---- changes by time alone - ----------------------------------------------------------------- */
 
-void rows_due(const struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
+/* Our own record fades by the hour. */
+static bool row_fades(const struct pool_row *w)
+{
+	const struct offer *o = &w->offer;
+
+	return o->record != NULL || o->own_node_us > 0 ||
+	    o->own_launches + o->own_refusals + o->own_reclaims > 0;
+}
+
+void rows_due(struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
     int32_t **ids, size_t *n, size_t *cap)
 {
 	bool hour = read_us / SPOT_US_PER_HOUR != now_us / SPOT_US_PER_HOUR;
+	int64_t next = INT64_MAX;
 
+	if (!hour && now_us < rows->odds_due_us) {
+		return;
+	}
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct pool_row *w = &rows->list[i];
-		bool fades = hour &&
-		    (w->offer.record != NULL || w->offer.own_node_us > 0 ||
-			w->offer.own_launches + w->offer.own_refusals + w->offer.own_reclaims > 0);
+		int64_t until = w->offer.has_odds ? w->odds_us + ODDS_LIFE_US : INT64_MAX;
 
-		if (fades || (w->offer.has_odds && w->odds_us <= now_us - ODDS_LIFE_US)) {
+		if (until <= now_us || (hour && row_fades(w))) {
 			*ids = arena_grow(a, *ids, *n, cap, sizeof(**ids));
 			(*ids)[(*n)++] = w->offer.pool_id;
 		}
+		next = until > now_us ? MIN(next, until) : next;
 	}
+	rows->odds_due_us = next;
 }
 
 static int id_order(const void *a, const void *b)

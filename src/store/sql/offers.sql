@@ -137,12 +137,8 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_latest l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
-LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE w.provider = p.provider
-	AND w.region = p.region AND w.zone = p.zone AND w.instance_type = p.instance_type
-	AND w.market = p.market) z ON true
-LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE p.zone <> '' AND w.provider = p.provider
-	AND w.region = p.region AND w.zone = '' AND w.instance_type = p.instance_type
-	AND w.market = p.market) r ON true
+LEFT JOIN LATERAL signals_of(p.provider, p.region, p.zone, p.instance_type, p.market) z ON true
+LEFT JOIN LATERAL signals_of(p.provider, p.region, '', p.instance_type, p.market) r ON p.zone <> ''
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,

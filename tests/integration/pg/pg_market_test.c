@@ -50,6 +50,17 @@ static struct market_snap *market_read(struct market *m)
 	return r.snap;
 }
 
+static const struct offer *pool_of(const struct market_snap *s, int32_t id)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->offers[i].pool_id == id) {
+			return &s->offers[i];
+		}
+	}
+	fail_msg("p%d is no offer", id);
+	return NULL;
+}
+
 /* ---- is it the same? ------------------------------------------------------------------------- */
 
 static void near(double a, double b, const char *what, int32_t pool)
@@ -330,9 +341,45 @@ static void test_the_kept_market_equals_the_rows(void **state)
 	PQfinish(late);
 }
 
+static bool is_past(void *arg)
+{
+	return loop_wall_us(loop) > *(const int64_t *)arg;
+}
+
+/* Nothing is written when the signal grows too old. */
+static void test_odds_expire_by_themselves(void **state)
+{
+	PGconn *c = PQconnectdb(dsn);
+	int64_t until = loop_wall_us(loop) + 500000;
+	struct market_snap *s;
+	struct market *m;
+	char text[512];
+
+	(void)state;
+	rank_policy_default(&policy);
+	pools_add(c);
+	m = market_new(loop, pg, &policy);
+	market_drop(market_read(m));
+	snprintf(text, sizeof(text),
+	    "INSERT INTO signal SELECT provider, region, zone, instance_type, market, "
+	    "'obtainability', 0.4, 0, 0, 1, %" PRId64 ", 't' FROM pool WHERE id = 71",
+	    until - 1800 * SPOT_US_PER_S);
+	sql(c, text);
+	s = market_read(m);
+	assert_true(pool_of(s, 71)->has_odds);
+	market_drop(s);
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_past, &until));
+	s = market_read(m);
+	assert_false(pool_of(s, 71)->has_odds);
+	market_drop(s);
+	market_free(m);
+	PQfinish(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(test_odds_expire_by_themselves),
 		T(test_the_kept_market_equals_the_rows),
 	};
 
