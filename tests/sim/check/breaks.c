@@ -512,6 +512,7 @@ static const struct rule_break {
 	    NULL },
 	{ "a request that is repeated is served once",
 	    "DELETE FROM job WHERE id = (SELECT max(id) FROM job)", NULL },
+	{ "no submit is half done", "DELETE FROM event WHERE event = 'SUBMITTED'", NULL },
 	{ "a job fails for a reason of its own",
 	    "UPDATE job SET state = 'FAILED', fleet_id = NULL, spec = jsonb_set(spec, '{run}', "
 	    "'\"\"')",

@@ -349,6 +349,7 @@ static void check_wishes(void)
 	    "%" PRId64 " jobs of %zu wishes, %" PRId64 " fleets of %zu", jobs, work_jobs(), fleets,
 	    work_fleets());
 	check_rule("a job fails for a reason of its own");
+	check_rule("no submit is half done");
 }
 
 static void check_leaks(void)

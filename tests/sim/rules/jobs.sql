@@ -69,3 +69,15 @@ LEFT JOIN LATERAL (SELECT max(k.steps) AS steps FROM checkpoint k WHERE k.job_id
 	AND k.state = 'COMMITTED') c ON true
 WHERE j.state = 'SUCCEEDED' AND j.steps_total > 0 AND j.spec->'checkpoint'->>'path' IS NOT NULL
 	AND coalesce(c.steps, -1) < j.steps_total
+
+-- rule: no submit is half done
+-- chaos: yes
+-- A job has one event that tells of it, and the reply that is stored with a key names a job.
+SELECT j.id, 'j' || j.id || ' and its event' AS words
+FROM job j
+WHERE (SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'SUBMITTED') <> 1
+UNION ALL
+SELECT i.token_id, i.key || ' and its job'
+FROM idempotency i
+WHERE i.route = 'POST /v1/jobs' AND i.status = 201 AND NOT EXISTS (SELECT FROM job j
+	WHERE i.response = 'ref:j' || j.id OR starts_with(i.response, '{"id":"j' || j.id || '"'))
