@@ -108,10 +108,7 @@ void post_job(struct areq *q)
 
 static void jobs_done(struct areq *q)
 {
-	struct q_listed_row *rows;
-	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows);
-
-	areq_list_page(q, rows, n);
+	areq_list_page(q, &q_shape_api_jobs, NULL);
 }
 
 static bool job_states_read(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n)
@@ -156,6 +153,9 @@ static bool job_states(struct areq *q, const char *name, enum job_state **ret, s
 
 void get_jobs(struct areq *q)
 {
+	const char *team = areq_query(q, "team"), *project = areq_query(q, "project"),
+		   *class = areq_query(q, "class"), *owner = areq_query(q, "owner"),
+		   *name = areq_query(q, "name");
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
 	enum job_state *states;
 	int64_t before;
@@ -165,9 +165,12 @@ void get_jobs(struct areq *q)
 		return;
 	}
 	q->own = limit;
-	SQL(q, api_jobs, jobs_done, .states = states, .states_n = n, .team = areq_query(q, "team"),
-	    .project = areq_query(q, "project"), .class = areq_query(q, "class"),
-	    .owner = areq_query(q, "owner"), .name = areq_query(q, "name"), .before_id = before,
+	if (n == 0 && !team && !project && !class && !owner && !name) {
+		SQL(q, api_jobs, jobs_done, .before_id = before, .most = *limit + 1);
+		return;
+	}
+	SQL(q, api_jobs_filtered, jobs_done, .states = states, .states_n = n, .team = team,
+	    .project = project, .class = class, .owner = owner, .name = name, .before_id = before,
 	    .most = *limit + 1);
 }
 

@@ -369,7 +369,7 @@ static void providers_done(struct areq *q)
 	struct q_api_providers_row *row;
 
 	if (q_api_providers_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 
@@ -383,7 +383,7 @@ static void quotas_done(struct areq *q)
 	struct q_api_quotas_row *row;
 
 	if (q_api_quotas_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 

@@ -137,6 +137,7 @@ static void api_release(void *p)
 {
 	struct api *api = p;
 
+	sbuf_fini(&api->body);
 	arena_free(api->arena);
 }
 

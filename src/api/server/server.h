@@ -163,8 +163,6 @@ void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struc
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n);
 /* Takes doc and resolves its marks (view_resolve). */
 void areq_json(struct areq *q, int status, json_t *doc);
-/* The same from a document's text, as the store returns it. */
-void areq_text(struct areq *q, int status, const char *json_text);
 void areq_done(struct areq *q); /* the route's status and "{}" */
 void areq_fail(struct areq *q, enum spot_rc rc, const char *fmt, ...) PRINTF(3, 4);
 /* 400 INVALID, with the member or parameter that is wrong. */
@@ -173,16 +171,32 @@ void areq_error(struct areq *q, const struct spot_err *err);
 /* field: NULL = none */
 void areq_problem(struct areq *q, int status, const struct spot_err *err, const char *field);
 
-/* Resolves the marks of the store's documents: "x@" "x@age" "x$"; see
- * migrations/0003_api_views.sql. */
+/* Resolves the marks of a document made of the store's (base/text/json_marks.h). */
 void view_resolve(json_t *doc, int64_t now_us);
 /* Parses a document of the store; returns null on an error, which the server never makes. */
 json_t *view_parse(const char *text);
+
+/* ---- replies written from rows (list.c) ------------------------------------------------------ */
+
+/* Replies with a document's text, as the store returns it. Resolves its marks. */
+void areq_text(struct areq *q, int status, const char *json_text);
+/* Replies {"items":ITEMS,"next":null}; items is the text of an array, as the store returns it. */
+void areq_items(struct areq *q, const char *items);
 /* {"items":[...],"next":cursor|null} out of documents. cursor NULL = the last page. */
 void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cursor);
-/* The same for one page. *q->own is its limit (int32_t); the statement reads one row more, which
- * tells that another page follows. */
-void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n);
+/* A page of documents (see areq_list_page). */
+void areq_list_docs(struct areq *q, const struct q_listed_row *rows, size_t n);
+/* The same out of the first n rows of the statement's result. `more`, which may be NULL, adds
+ * members to a row's object; each begins with a comma. */
+void areq_list_rows(struct areq *q, const struct shape *shape, size_t n, const char *cursor,
+    void (*more)(struct areq *q, struct sbuf *b, size_t row));
+/* The same for one page, whose cursor is the first column. *q->own begins with its limit (int32_t);
+ * the statement reads one row more, which tells that another page follows. */
+void areq_list_page(struct areq *q, const struct shape *shape,
+    void (*more)(struct areq *q, struct sbuf *b, size_t row));
+/* The buffer of a reply, empty. The handler fills it and calls areq_body_reply in the same turn. */
+struct sbuf *areq_body_begin(struct areq *q);
+void areq_body_reply(struct areq *q, int status);
 
 /* ---- parameters (params.c) ------------------------------------------------------------------- */
 
@@ -244,6 +258,7 @@ struct api {
 	struct seen seen;
 	struct stream_hub *hub;
 	struct str openapi; /* made at the first request */
+	struct sbuf body; /* of the reply being written */
 	struct pg_req purge;
 	struct loop_timer purge_timer;
 	int64_t started_us;

@@ -28,12 +28,37 @@ WITH f AS (
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
--- An empty list of states means all.
+-- A page of all jobs. The inner limit, the largest page, tells the planner that few rows are read:
+-- so it keeps one plan. api_jobs_filtered is planned anew each time, for the values of its filters.
 -- name: api_jobs
+-- params: before_id int8, most int4
+-- rows: many id int8, name text, state text, owner text, team text, project text, class text,
+--   fleet_id int8?, epoch int4, priority int4, num_nodes int4, created_us int8, queued_us int8,
+--   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
+--   steps_total int8, restarts int4, reason text, why text,
+--   pool_id int4?, provider text?, region text?, zone text?, zone_name text?,
+--   instance_type text?, pool_market text?, gpu_name text?, gpu_milli int4?, gpu_mem_mib int4?,
+--   vcpus int4?, mem_mib int4?, arch text?, offered bool?, pool_price_micros int8?,
+--   per_gpu_micros int8?, price_state text?, price_why text?, observed_us int8?, effective_us int8?,
+--   source text?,
+--   node_id int8?, market text?, attempts int8, interruptions int8, cost_micros int8,
+--   checkpoint_id int8?, checkpoint_steps int8?, checkpoint_bytes int8?, checkpoint_us int8?
+-- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes, created@,
+--   queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts, reason, why,
+--   pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
+--   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
+--   observed@age, effective@, source},
+--   node#n, market, attempts, interruptions, cost$,
+--   checkpoint{id#c, steps, bytes, committed@}
+-- writes: no
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM job WHERE id < $1 ORDER BY id DESC LIMIT 1001) y LIMIT $2) x
+JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
+
+-- An empty list of states means all.
+-- name: api_jobs_filtered
 -- params: states job_state[], team text?, project text?, class text?, owner text?, name text?,
 --   before_id int8, most int4
--- rows: many id int8, doc text
--- row: listed
+-- rows: many as api_jobs
 -- writes: no
 WITH x AS (
 	SELECT id FROM job
@@ -41,7 +66,7 @@ WITH x AS (
 		AND ($4 IS NULL OR class = $4) AND ($5 IS NULL OR owner = $5) AND ($6 IS NULL OR name = $6) AND id < $7
 	ORDER BY id DESC LIMIT $8
 )
-SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
+SELECT d.* FROM x JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- name: api_job
 -- params: id int8, at_us int8
