@@ -91,15 +91,24 @@ json_t *view_parse(const char *text)
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
+void reply_send(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	served_count(q, status);
+	q->http->gone = NULL;
+	httpd_reply(q->http, status, type, body, n);
+	areq_end(q);
+}
+
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
 	if (q->settle && q->settle(q, status, type, body, n)) {
 		return;
 	}
-	served_count(q, status);
-	q->http->gone = NULL;
-	httpd_reply(q->http, status, type, body, n);
-	areq_end(q);
+	if (q->share != NULL) {
+		share_reply(q, status, type, body, n);
+		return;
+	}
+	reply_send(q, status, type, body, n);
 }
 
 void areq_json(struct areq *q, int status, json_t *doc)

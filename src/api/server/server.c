@@ -138,6 +138,7 @@ static void api_release(void *p)
 	struct api *api = p;
 
 	sbuf_fini(&api->body);
+	gzip_free(api->gzip);
 	arena_free(api->arena);
 }
 
@@ -149,6 +150,7 @@ void api_free(struct api *api)
 		return;
 	}
 	hub_free(api->hub);
+	shares_fini(api);
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;

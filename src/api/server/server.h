@@ -48,6 +48,9 @@ struct route {
 	/* schemas of body and reply (src/api/server/schemas.json); NULL = none or not JSON */
 	const char *in, *out;
 	const char *doc; /* published in the OpenAPI document */
+	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It has
+	 * an ETag and may be compressed (form.c), so it must show no secret. */
+	bool shared;
 };
 
 /* A noun's rows. Each noun has one table, beside its handlers; src/api/nouns.c lists the tables. */
@@ -61,6 +64,12 @@ struct route_table {
 	{ \
 		.method = (m), .path = (p), .scope = SCOPE_##s, .run = (r), .body_max = (b), \
 		.query = (q), .status = (st), .in = (i), .out = (o), .doc = (d) \
+	}
+/* A shared GET of viewers. */
+#define ROUTE_READ(p, r, q, o, d) \
+	{ \
+		.method = "GET", .path = (p), .scope = SCOPE_VIEWER, .run = (r), .query = (q), \
+		.status = 200, .out = (o), .doc = (d), .shared = true \
 	}
 /* A POST whose statement stores the new row's id with the Idempotency-Key. */
 #define ROUTE_CREATE(p, s, r, sh, b, st, i, o, d) \
@@ -122,6 +131,8 @@ struct areq {
 	int reply_status; /* the reply that waits for the key to be settled */
 	const char *reply_type;
 	struct str reply_body;
+	struct share *share; /* set while this request's reply is that of others, too */
+	struct areq *mate; /* the next of them */
 	json_t *doc; /* freed with the request */
 	void *own; /* the handler's, in the arena */
 };
@@ -228,6 +239,7 @@ void idem_store(struct areq *q, const char *key, int status, const char *body, s
 /* ---- the server's state ---------------------------------------------------------------------- */
 
 #define WAIT_BUCKETS 4096
+#define SHARE_BUCKETS 256
 #define API_LATENCY_BUCKETS 12
 extern const int64_t api_latency_bounds_us[API_LATENCY_BUCKETS];
 
@@ -242,6 +254,8 @@ struct seen { /* heartbeats and progress that are not written yet */
 };
 
 struct stream_hub;
+struct share;
+struct gzip;
 
 struct api {
 	struct loop *loop;
@@ -259,6 +273,10 @@ struct api {
 	struct stream_hub *hub;
 	struct str openapi; /* made at the first request */
 	struct sbuf body; /* of the reply being written */
+	struct share *shares[SHARE_BUCKETS], *shares_start;
+	struct loop_task shares_task;
+	int64_t shared; /* requests that joined another one's share */
+	struct gzip *gzip; /* made at the first use */
 	struct pg_req purge;
 	struct loop_timer purge_timer;
 	int64_t started_us;
