@@ -88,6 +88,33 @@ class Shape(unittest.TestCase):
         self.same("/v1/nodes?state=live", "SELECT d.doc FROM api_node d JOIN node n ON n.id = d.id WHERE n.state <> 'GONE' ORDER BY d.id DESC")
         self.same("/v1/nodes?job=j%d" % self.jobs[2], "SELECT doc FROM api_node WHERE id = %d" % self.nodes[1])
 
+    def pools_same(self, path, where, order):
+        """The old documents, of the row and of what is told besides, side by side."""
+        got = A.call("GET", path, expect=200)[1]["items"]
+        for pool in got:
+            self.assertIn("per_hour", pool.pop("hazard"))
+            self.assertIn("odds", pool.pop("launch_odds"))
+        rows = json.loads(A.sql("""SELECT coalesce(json_agg(ARRAY[d.doc::text, m.more::text] ORDER BY %s), '[]') FROM pool p
+            JOIN api_pool d ON d.id = p.id LEFT JOIN pool_latest l ON l.pool_id = p.id, LATERAL api_pool_more(p.id, 0) m WHERE %s""" % (order, where)))
+        want = [dict(resolved(json.loads(doc)), **resolved(json.loads(more))) for doc, more in rows]
+        self.assertTrue(want)
+        self.assertEqual(ageless(got), ageless(want))
+
+    def test_pools_are_the_documents_of_their_view(self):
+        p = self.pools[0]
+        A.sql("""INSERT INTO signal SELECT provider, region, zone, '', '', k, 0.1 + 0.2, -1, 1e300, %d, 7, 'a "feed"' FROM pool, unnest('{capacity,placement_score}'::text[]) k
+                WHERE id = %d;
+            INSERT INTO pool_day (pool_id, day, node_us, reclaims, launches, refusals) SELECT %d, %d, 12345678901, 2, 3, 4;
+            INSERT INTO pool_cool VALUES (%d, 5, 1, 'x', 'full', 3)""" % (lib.now(), p, p, lib.now() // 86400 // lib.US, p))
+        self.pools_same("/v1/pools", "offered", "p.id")
+        self.pools_same("/v1/prices", "offered AND l.price_micros IS NOT NULL", "l.price_micros, p.id")
+        self.pools_same("/v1/pools?gpu=h100&market=on_demand", "p.id = %d" % self.pools[3], "p.id")
+        self.pools_same("/v1/prices?max_usd=1&gpu=v100", "l.price_micros <= 1000000", "l.price_micros, p.id")
+        whole = A.call("GET", "/v1/pools/p%d?history=1d" % p, expect=200)[1]
+        self.assertEqual([whole[k] for k in ("history", "gaps", "marks")], [[], [], []])
+        by_gpu = A.call("GET", "/v1/prices/gpus", expect=200)[1]["items"]
+        self.assertEqual([(g["gpu"], [o["per_gpu_micros"] for o in g["offers"]]) for g in by_gpu], [("H100-80GB", [1333333]), ("V100", [1])])
+
 
 class Pages(unittest.TestCase):
     def walk(self, path):
