@@ -379,6 +379,9 @@ def gen_h(stmts, rows, groups):
             o.append("    struct %s **ret);" % rs)
             o.append("size_t q_%s_rows_of(const struct pg_result *r, struct arena *a," % s.name)
             o.append("    struct %s **ret);" % rs)
+            if s.shape and s.count == "many":
+                o.append("void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % s.name)
+                o.append("    struct %s *row);" % rs)
     o += ["", "#endif", ""]
     return "\n".join(o)
 
@@ -428,27 +431,29 @@ def gen_enums():
 
 
 def gen_row_reader(name, cols):
-    o = ["\nstatic size_t read_%s(const struct pg_result *r, struct arena *a," % name,
-         "    struct %s **ret, const char *stmt, size_t max)" % name, "{",
-         "\tsize_t n = row_count(r, %d, stmt, max);" % len(cols),
-         "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
-         "\tfor (size_t i = 0; i < n; i++) {"]
+    o = ["\nstatic void row_%s(const struct pg_result *r, size_t i, struct arena *a UNUSED," % name,
+         "    struct %s *row, const char *stmt)" % name, "{"]
     for i, c in enumerate(cols):
         if c.type in ENUMS:
-            o.append("\t\trows[i].%s = (%s)row_enum(r, i, %d, %s, parse_%s, stmt, \"%s\");" % (
+            o.append("\trow->%s = (%s)row_enum(r, i, %d, %s, parse_%s, stmt, \"%s\");" % (
                 c.cname, ENUMS[c.type][0], i, "true" if c.null else "false", c.type, c.name))
         elif c.null and c.type in BY_VALUE:
-            o.append("\t\trows[i].has_%s = !pg_null(r, i, %d);" % (c.name, i))
-            o.append("\t\tif (rows[i].has_%s)" % c.name)
-            o.append("\t\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
-                c.cname, BIND[c.type], i, c.name))
+            o.append("\trow->has_%s = !pg_null(r, i, %d);" % (c.name, i))
+            o.append("\trow->%s = row->has_%s ? row_%s(r, i, %d, stmt, \"%s\") : 0;" % (
+                c.cname, c.name, BIND[c.type], i, c.name))
         elif c.type in BY_VALUE:
-            o.append("\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
+            o.append("\trow->%s = row_%s(r, i, %d, stmt, \"%s\");" % (
                 c.cname, BIND[c.type], i, c.name))
         else:
-            o.append("\t\trows[i].%s = row_%s(r, i, %d, a, %s, stmt, \"%s\");" % (
+            o.append("\trow->%s = row_%s(r, i, %d, a, %s, stmt, \"%s\");" % (
                 c.cname, BIND[c.type], i, "true" if c.null else "false", c.name))
-    o += ["\t}", "\t*ret = rows;", "\treturn n;", "}"]
+    o += ["}", "",
+          "static size_t read_%s(const struct pg_result *r, struct arena *a," % name,
+          "    struct %s **ret, const char *stmt, size_t max)" % name, "{",
+          "\tsize_t n = row_count(r, %d, stmt, max);" % len(cols),
+          "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
+          "\tfor (size_t i = 0; i < n; i++) {", "\t\trow_%s(r, i, a, &rows[i], stmt);" % name,
+          "\t}", "\t*ret = rows;", "\treturn n;", "}"]
     return "\n".join(o)
 
 
@@ -497,6 +502,9 @@ def gen_stmt(s):
               "", "size_t q_%s_rows(const struct pg_req *req, struct arena *a," % n,
               "    struct %s **ret)" % rs, "{",
               "\treturn q_%s_rows_of(req->result, a, ret);" % n, "}"]
+        if s.shape and s.count == "many":
+            o += ["", "void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % n,
+                  "    struct %s *row)" % rs, "{", "\trow_%s(r, i, a, row, \"%s\");" % (rs, n), "}"]
     return "\n".join(o)
 
 

@@ -151,6 +151,7 @@ void api_free(struct api *api)
 	}
 	hub_free(api->hub);
 	shares_fini(api);
+	batches_fini(api);
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;

@@ -133,6 +133,8 @@ struct areq {
 	struct str reply_body;
 	struct share *share; /* set while this request's reply is that of others, too */
 	struct areq *mate; /* the next of them */
+	struct areq *batched; /* the next of a batch */
+	void (*batch_then)(struct areq *q, const struct pg_result *r, size_t row);
 	json_t *doc; /* freed with the request */
 	void *own; /* the handler's, in the arena */
 };
@@ -154,6 +156,20 @@ bool areq_loopback(const struct areq *q);
 void areq_sql_begin(struct areq *q, void (*next)(struct areq *));
 void areq_sql_done(struct op *op);
 struct pg *areq_pg(struct areq *q);
+
+/* ---- rows by id (batch.c) -------------------------------------------------------------------- */
+
+struct batch_kind {
+	/* Starts the statement that reads the rows of these ids, whose first column is the id. */
+	void (*start)(struct pg *pg, struct pg_req *req, const int64_t *ids, size_t n,
+	    int64_t at_us, void (*done)(struct op *));
+};
+#define BATCH_NONE SIZE_MAX
+/* Reads the row of q->id, together with those that other requests ask for, and calls `then` with its
+ * place in the result, or with BATCH_NONE if there is no such row. A failure is replied to. The
+ * kind is static. */
+void areq_batch(struct areq *q, const struct batch_kind *kind,
+    void (*then)(struct areq *q, const struct pg_result *r, size_t row));
 
 /* ---- held requests (wait.c, hold.c) ---------------------------------------------------------- */
 
@@ -255,6 +271,7 @@ struct seen { /* heartbeats and progress that are not written yet */
 
 struct stream_hub;
 struct share;
+struct batch;
 struct gzip;
 
 struct api {
@@ -276,6 +293,7 @@ struct api {
 	struct share *shares[SHARE_BUCKETS], *shares_start;
 	struct loop_task shares_task;
 	int64_t shared; /* requests that joined another one's share */
+	struct batch *batches; /* one for each kind */
 	struct gzip *gzip; /* made at the first use */
 	struct pg_req purge;
 	struct loop_timer purge_timer;

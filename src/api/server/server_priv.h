@@ -26,6 +26,8 @@ bool share_begin(struct areq *q);
 /* Replies to q, which ran the handler, and to all that share its reply. */
 void share_reply(struct areq *q, int status, const char *type, const char *body, size_t n);
 void shares_fini(struct api *api);
+/* batch.c */
+void batches_fini(struct api *api);
 /* form.c */
 #define TAG_MAX 24
 struct form { /* one reply of status 200 for several requests */
