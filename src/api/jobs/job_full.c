@@ -92,27 +92,44 @@ static void warnings_put(struct sbuf *b, const struct job_show *s)
 	sbuf_putc(b, ']');
 }
 
-static void job_reply(struct areq *q, const struct pg_result *r, size_t at,
-    const struct q_api_jobs_full_row *row)
+struct job_ends { /* members that are not columns as they are */
+	bool saves, stored, has_not_before;
+	int64_t not_before_us;
+};
+
+static void job_reply(struct areq *q, struct sbuf *b, const struct job_ends *e)
 {
 	const struct job_show *s = q->own;
-	struct sbuf *b = areq_body_begin(q);
 	char text[TIME_TEXT_MAX];
-	/* One that is over with a checkpoint had a store. */
-	bool stored = row->has_checkpoint_id && row->has_ended_us;
 
-	q->now_us = loop_wall_us(q->api->loop);
-	sbuf_putc(b, '{');
-	shape_put(b, &q_shape_api_jobs_full, r, at, q->now_us);
-	text_member(b, ",\"not_stored\":", job_not_stored(q, row->saves && !stored));
+	text_member(b, ",\"not_stored\":", job_not_stored(q, e->saves && !e->stored));
 	text_member(b, ",\"not_before_at\":",
-	    row->has_not_before_us ? format_time_s(row->not_before_us, text) : NULL);
+	    e->has_not_before ? format_time_s(e->not_before_us, text) : NULL);
 	warnings_put(b, s);
 	sbuf_putc(b, '}');
 	areq_body_reply(q, s->status);
 }
 
-static void job_read(struct areq *q, const struct pg_result *r, size_t at)
+/* False: the request is parked until the job has a state that the caller waits for. */
+static bool job_ready(struct areq *q, enum job_state state)
+{
+	return state_wanted(q->own, state) || !areq_park(q);
+}
+
+static struct sbuf *job_begin(struct areq *q, const struct shape *shape, const struct pg_result *r,
+    size_t at)
+{
+	struct sbuf *b = areq_body_begin(q);
+
+	q->now_us = loop_wall_us(q->api->loop);
+	sbuf_putc(b, '{');
+	shape_put(b, shape, r, at, q->now_us);
+	return b;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void full_read(struct areq *q, const struct pg_result *r, size_t at)
 {
 	struct q_api_jobs_full_row row;
 
@@ -121,24 +138,60 @@ static void job_read(struct areq *q, const struct pg_result *r, size_t at)
 		return;
 	}
 	q_api_jobs_full_row_at(r, at, q->arena, &row);
-	if (!state_wanted(q->own, row.state) && areq_park(q)) {
+	if (!job_ready(q, row.state)) {
 		return;
 	}
-	job_reply(q, r, at, &row);
+	job_reply(q, job_begin(q, &q_shape_api_jobs_full, r, at),
+	    /* One that is over with a checkpoint had a store. */
+	    &(struct job_ends){ row.saves, row.has_checkpoint_id && row.has_ended_us,
+		row.has_not_before_us, row.not_before_us });
 }
 
-static void jobs_start(struct pg *pg, struct pg_req *req, const int64_t *ids, size_t n,
+static void full_start(struct pg *pg, struct pg_req *req, const int64_t *ids, size_t n,
     int64_t at_us, void (*done)(struct op *))
 {
 	q_api_jobs_full(pg, req,
 	    &(struct q_api_jobs_full){ .ids = ids, .ids_n = n, .at_us = at_us }, done);
 }
 
+static void plain_read(struct areq *q, const struct pg_result *r, size_t at)
+{
+	static const struct batch_kind full = { full_start };
+	struct q_api_jobs_plain_row row;
+	struct sbuf *b;
+
+	if (at == BATCH_NONE) {
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
+		return;
+	}
+	q_api_jobs_plain_row_at(r, at, q->arena, &row);
+	if (!row.plain) {
+		areq_batch(q, &full, full_read);
+		return;
+	}
+	if (!job_ready(q, row.state)) {
+		return;
+	}
+	b = job_begin(q, &q_shape_api_jobs_plain, r, at);
+	sbuf_puts(b,
+	    ",\"pool\":null,\"node\":null,\"market\":null,\"attempts\":0,\"interruptions\":0,"
+	    "\"checkpoint\":null,\"attempts_list\":[],\"checkpoints\":[],\"lost_steps\":0,"
+	    "\"budget\":null");
+	job_reply(q, b,
+	    &(struct job_ends){ row.saves, false, row.has_not_before_us, row.not_before_us });
+}
+
+static void plain_start(struct pg *pg, struct pg_req *req, const int64_t *ids, size_t n,
+    int64_t at_us UNUSED, void (*done)(struct op *))
+{
+	q_api_jobs_plain(pg, req, &(struct q_api_jobs_plain){ .ids = ids, .ids_n = n }, done);
+}
+
 void job_look(struct areq *q)
 {
-	static const struct batch_kind jobs = { jobs_start };
+	static const struct batch_kind plain = { plain_start };
 
-	areq_batch(q, &jobs, job_read);
+	areq_batch(q, &plain, plain_read);
 }
 
 void show_job(struct areq *q, int status)

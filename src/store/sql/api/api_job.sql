@@ -68,6 +68,30 @@ WITH x AS (
 )
 SELECT d.* FROM x JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
+-- Several jobs. Column plain: the row is all there is to show, since the job never had an attempt and
+-- has no budget; else api_jobs_full reads it. Most of a queue is plain, and this takes a quarter of
+-- the time. The columns that both have are named alike.
+-- name: api_jobs_plain
+-- params: ids int8[]
+-- rows: many id int8, name text, state job_state, owner text, team text, project text, class text,
+--   fleet_id int8?, epoch int4, priority int4, num_nodes int4, created_us int8, queued_us int8,
+--   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
+--   steps_total int8, restarts int4, reason text, why text, cost_micros int8, source_text text,
+--   not_before_us int8?, queue text?, saves bool, plain bool
+-- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes, created@,
+--   queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts, reason, why,
+--   cost$, source, -, queue*, -, -
+-- writes: no
+SELECT j.id, j.name, j.state, j.owner, j.team, j.project, j.class, j.fleet_id, j.epoch, j.priority, j.num_nodes, j.created_us,
+	j.queued_us, j.started_us, j.ended_us, j.deadline_us, j.cancel_us, j.steps_done, j.steps_total, j.restarts, j.reason, j.why,
+	coalesce((SELECT c.micros FROM job_cost c WHERE c.job_id = j.id),
+		(SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)::int8,
+	j.source, j.not_before_us,
+	CASE WHEN j.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why)::text
+		FROM job_queue w WHERE w.job_id = j.id) END,
+	coalesce(j.spec #>> '{checkpoint,path}', '') <> '', j.epoch = 0 AND j.budget_micros IS NULL AND j.checkpoint_id IS NULL
+FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
+
 -- Several jobs in full. The subselect hides how many ids there are, so that the planner keeps one plan.
 -- A job of epoch 0 has no attempts, and so no checkpoints.
 -- name: api_jobs_full
