@@ -6,13 +6,15 @@ CREATE INDEX job_team_id ON job (team, id);
 CREATE INDEX job_owner_id ON job (owner, id);
 CREATE INDEX job_class_id ON job (class, id);
 CREATE INDEX job_project_id ON job (project, id) WHERE project <> '';
+CREATE INDEX node_job_id ON node (job_id, id) WHERE job_id IS NOT NULL;
 CREATE INDEX node_fleet_id ON node (fleet_id, id) WHERE fleet_id IS NOT NULL;
 CREATE INDEX node_pool_live ON node (pool_id) WHERE state NOT IN ('GONE', 'FAILED');
 CREATE INDEX fleet_team_id ON fleet (team, id);
 -- The offered pools by id, for pages of GET /v1/pools.
 CREATE INDEX pool_offered_id ON pool (id) WHERE offered;
--- Filters of GET /v1/prices and /v1/pools. A GPU is asked for in any case, and by the beginning of its name.
-CREATE INDEX pool_gpu_any ON pool (upper(gpu_name) text_pattern_ops) WHERE offered;
+-- Filters of GET /v1/prices and /v1/pools. A GPU is asked for in any case, and by the beginning of its name. The planner
+-- uses no statistics of a partial index.
+CREATE INDEX pool_gpu_any ON pool (upper(gpu_name) text_pattern_ops);
 CREATE INDEX pool_region ON pool (region) WHERE offered;
 CREATE INDEX pool_type ON pool (instance_type) WHERE offered;
 CREATE INDEX pool_latest_odd ON pool_latest (state, price_micros, pool_id) WHERE state <> 'fresh';

@@ -40,11 +40,14 @@ void get_nodes(struct areq *q)
 		}
 	}
 	q->own = limit;
-	if (n > 0 || provider || has_job || has_fleet) {
+	if (has_job) {
+		SQL(q, api_nodes_of_job, nodes_done, .states = states, .states_n = n, .live = live,
+		    .provider = provider, .job_id = job, .has_fleet_id = has_fleet,
+		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
+	} else if (n > 0 || provider || has_fleet) {
 		SQL(q, api_nodes_filtered, nodes_done, .states = states, .states_n = n,
-		    .live = live, .provider = provider, .has_job_id = has_job, .job_id = job,
-		    .has_fleet_id = has_fleet, .fleet_id = fleet, .before_id = before,
-		    .most = *limit + 1);
+		    .live = live, .provider = provider, .has_fleet_id = has_fleet,
+		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
 	} else if (live) {
 		SQL(q, api_nodes_live, nodes_done, .before_id = before, .most = *limit + 1);
 	} else {

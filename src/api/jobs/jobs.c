@@ -112,8 +112,13 @@ void get_jobs(struct areq *q)
 		return;
 	}
 	q->own = limit;
-	if (n == 0 && !team && !project && !class && !owner && !name) {
-		SQL(q, api_jobs, jobs_done, .before_id = before, .most = *limit + 1);
+	if (!team && !project && !class && !owner && !name) {
+		if (n == 0) {
+			SQL(q, api_jobs, jobs_done, .before_id = before, .most = *limit + 1);
+		} else {
+			SQL(q, api_jobs_states, jobs_done, .states = states, .states_n = n,
+			    .before_id = before, .most = *limit + 1);
+		}
 		return;
 	}
 	SQL(q, api_jobs_filtered, jobs_done, .states = states, .states_n = n, .team = team,

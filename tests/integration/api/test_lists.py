@@ -81,7 +81,7 @@ class Shape(unittest.TestCase):
     def test_jobs_are_the_documents_of_their_view(self):
         self.same("/v1/jobs", "SELECT doc FROM api_job ORDER BY id DESC")
         self.same("/v1/jobs?project=p", "SELECT doc FROM api_job WHERE id = %d" % self.jobs[0])
-        self.same("/v1/jobs?state=QUEUED,STARTING&team=&limit=3", "SELECT doc FROM api_job ORDER BY id DESC LIMIT 3")
+        self.same("/v1/jobs?state=QUEUED,STARTING,QUEUED&team=&limit=3", "SELECT doc FROM api_job ORDER BY id DESC LIMIT 3")
 
     def test_nodes_are_the_documents_of_their_view(self):
         self.same("/v1/nodes", "SELECT doc FROM api_node ORDER BY id DESC")

@@ -77,32 +77,42 @@ SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 --   ready@, drain_deadline@, terminate@, ended@, end_cause, last_seen@, provider_state, agent_version,
 --   notice{kind, deadline@, source, heard@}, cost$, why, last_error
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE id < $1 ORDER BY id DESC LIMIT 1001) y LIMIT $2) x
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE id < (SELECT $1) ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- name: api_nodes_live
 -- params: before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND id < $1
-	ORDER BY id DESC LIMIT 1001) y LIMIT $2) x
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND id < (SELECT $1)
+	ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
--- name: api_nodes_filtered
--- params: states node_state[], live bool, provider text?, job_id int8?, fleet_id int8?,
+-- The nodes that were wanted for a job or served it: few, so other filters apply to them.
+-- name: api_nodes_of_job
+-- params: states node_state[], live bool, provider text?, job_id int8, fleet_id int8?,
 --   before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
+SELECT d.* FROM (SELECT id FROM node WHERE job_id = $4 UNION SELECT node_id FROM attempt WHERE job_id = $4) x
+JOIN node_shown d ON d.id = x.id
+WHERE (cardinality($1) = 0 OR d.state = ANY ($1)) AND (NOT $2 OR d.state NOT IN ('GONE', 'FAILED')) AND ($3 IS NULL OR d.provider = $3)
+	AND ($5::int8 IS NULL OR d.fleet_id = $5) AND d.id < $6
+ORDER BY d.id DESC LIMIT $7
+
+-- Planned for each call (see api_jobs_filtered).
+-- name: api_nodes_filtered
+-- params: states node_state[], live bool, provider text?, fleet_id int8?, before_id int8, most int4
+-- rows: many as api_nodes
+-- writes: no
 WITH x AS (
-	SELECT n.id FROM node n
+	SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id
 	WHERE (cardinality($1) = 0 OR n.state = ANY ($1)) AND (NOT $2 OR n.state NOT IN ('GONE', 'FAILED'))
-		AND ($3 IS NULL OR EXISTS (SELECT FROM pool p WHERE p.id = n.pool_id AND p.provider = $3))
-		AND ($4::int8 IS NULL OR n.id IN (SELECT w.id FROM node w WHERE w.job_id = $4
-			UNION ALL SELECT a.node_id FROM attempt a WHERE a.job_id = $4))
-		AND ($5::int8 IS NULL OR n.fleet_id = $5) AND n.id < $6
-	ORDER BY n.id DESC LIMIT $7
+		AND ($3 IS NULL OR p.provider = $3) AND ($4::int8 IS NULL OR n.fleet_id = $4) AND n.id < $5
+	ORDER BY n.id DESC LIMIT $6
 )
-SELECT d.* FROM x JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
+SELECT d.* FROM x JOIN node_shown d ON d.id = x.id
+WHERE (SELECT count(*) FROM node a, node b WHERE $3 IS NULL AND $3 IS NOT NULL) = 0 ORDER BY d.id DESC
 
 -- name: api_node
 -- params: id int8

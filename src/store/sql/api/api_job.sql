@@ -28,8 +28,8 @@ WITH f AS (
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
--- A page of all jobs. The inner limit, the largest page, tells the planner that few rows are read:
--- so it keeps one plan. api_jobs_filtered is planned anew each time, for the values of its filters.
+-- A page of all jobs. Subselects hide the values and the inner limit, the largest page, tells that few
+-- rows are read: so one plan is as good for all values, and the planner keeps it.
 -- name: api_jobs
 -- params: before_id int8, most int4
 -- rows: many id int8, name text, state text, owner text, team text, project text, class text,
@@ -51,10 +51,20 @@ UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k W
 --   node#n, market, attempts, interruptions, cost$,
 --   checkpoint{id#c, steps, bytes, committed@}
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM job WHERE id < $1 ORDER BY id DESC LIMIT 1001) y LIMIT $2) x
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM job WHERE id < (SELECT $1) ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
--- An empty list of states means all.
+-- A page of the jobs in some states. Each state is walked along its index.
+-- name: api_jobs_states
+-- params: states job_state[], before_id int8, most int4
+-- rows: many as api_jobs
+-- writes: no
+SELECT d.* FROM (SELECT y.id FROM (SELECT DISTINCT u FROM unnest((SELECT $1)) u) s (state), LATERAL (SELECT id FROM job
+	WHERE state = s.state AND id < (SELECT $2) ORDER BY id DESC LIMIT 1001) y ORDER BY y.id DESC LIMIT (SELECT $3)) x
+JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
+
+-- An empty list of states means all. A plan for any filters would be dear by the count, so there is one
+-- for each call, by the values of its filters.
 -- name: api_jobs_filtered
 -- params: states job_state[], team text?, project text?, class text?, owner text?, name text?,
 --   before_id int8, most int4
@@ -66,7 +76,8 @@ WITH x AS (
 		AND ($4 IS NULL OR class = $4) AND ($5 IS NULL OR owner = $5) AND ($6 IS NULL OR name = $6) AND id < $7
 	ORDER BY id DESC LIMIT $8
 )
-SELECT d.* FROM x JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
+SELECT d.* FROM x JOIN job_shown d ON d.id = x.id
+WHERE (SELECT count(*) FROM job a, job b WHERE $2 IS NULL AND $2 IS NOT NULL) = 0 ORDER BY d.id DESC
 
 -- Several jobs. Column plain: the row is all there is to show, since the job never had an attempt and
 -- has no budget; else api_jobs_full reads it. Most of a queue is plain, and this takes a quarter of

@@ -20,10 +20,12 @@
 SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
 	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
 FROM (SELECT * FROM (SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
-	WHERE p.offered AND (l.price_micros, l.pool_id) > ($1, $2) ORDER BY l.price_micros, l.pool_id LIMIT 1001) y LIMIT $3) x
+	WHERE p.offered AND (l.price_micros, l.pool_id) > ((SELECT $1), (SELECT $2))
+	ORDER BY l.price_micros, l.pool_id LIMIT 1001) y LIMIT (SELECT $3)) x
 JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
 ORDER BY x.price_micros, x.id
 
+-- Planned for each call (see api_jobs_filtered).
 -- name: api_prices_filtered
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
 --   state text?, max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
@@ -42,6 +44,7 @@ WITH x AS (
 SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
 	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
 FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $12) m
+WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
 ORDER BY x.price_micros, x.id
 
 -- Returns the cheapest plausible price per GPU-hour of each GPU, provider and market.
@@ -68,10 +71,11 @@ ORDER BY x.gpu_name, x.provider, x.market
 -- writes: no
 SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
 	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
-FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > $1 ORDER BY id LIMIT 1001) y LIMIT $2) x
+FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > (SELECT $1) ORDER BY id LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $3) m
 ORDER BY x.id
 
+-- Planned for each call (see api_jobs_filtered).
 -- name: api_pools_filtered
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
 --   state text?, max_micros int8?, after_id int4, most int4, since_day int4
@@ -90,6 +94,7 @@ WITH x AS (
 SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
 	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
 FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $11) m
+WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
 ORDER BY x.id
 
 -- One pool, offered or not.
