@@ -59,8 +59,9 @@ JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 -- params: states job_state[], before_id int8, most int4
 -- rows: many as api_jobs
 -- writes: no
-SELECT d.* FROM (SELECT y.id FROM (SELECT DISTINCT u FROM unnest((SELECT $1)) u) s (state), LATERAL (SELECT id FROM job
-	WHERE state = s.state AND id < (SELECT $2) ORDER BY id DESC LIMIT 1001) y ORDER BY y.id DESC LIMIT (SELECT $3)) x
+SELECT d.* FROM (SELECT id FROM (SELECT y.id FROM (SELECT DISTINCT u FROM unnest((SELECT $1)) u) s (state), LATERAL (SELECT id
+	FROM (SELECT id FROM job WHERE state = s.state AND id < (SELECT $2) ORDER BY id DESC LIMIT 1001) w LIMIT (SELECT $3)) y
+	ORDER BY y.id DESC LIMIT 1001) z LIMIT (SELECT $3)) x
 JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- An empty list of states means all. A plan for any filters would be dear by the count, so there is one
