@@ -13,6 +13,8 @@ begin with "--" and two or more blanks:
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
+    -- json: epoch, why                         (the row as a JSON object: one item a column, below)
+    -- rows: many as api_jobs                   (columns and shape of an earlier statement in the file)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -21,6 +23,14 @@ Types: int8 int4 float8 bool text bytea jsonb, "?" for a NULL that is allowed, a
 arrays int8[] int4[] float8[] bool[] text[]. The enums of ENUMS are text in SQL and an enum in C.
 `pool[]` in params makes struct q_NAME_pool and takes an array of them. Each of its columns is an
 array parameter of its own, with the next numbers, as unnest() expects.
+
+`json` makes struct shape q_shape_NAME (store/shape.h). Its items, one for each column in order:
+
+    name    by the column's type             name@   a time (int8 microseconds): name_at
+    name#j  an id (int8, int4): "j12"        name@age  the same, and age_s
+    name%   thousandths, as a decimal        name$   money: name_micros and name_usd
+    name*   a text that is JSON              -       not shown
+    name{a, b}  an object of these columns; null if the first of them is NULL
 
 A bad header fails the build with file and line. Only the standard library is used. Files are
 rewritten only when their content changes, so a run on every build costs no recompilation.
@@ -32,6 +42,7 @@ import re
 import sys
 
 import gen_rules
+import gen_shape
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -126,6 +137,7 @@ class Stmt:
     def __init__(self, path, line):
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
+        self.shape = self.like = None
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -194,6 +206,9 @@ class Stmt:
             if not m or m.group(1) not in COUNTS:
                 bad(self.path, line, "rows must begin with one of %s" % " ".join(COUNTS))
             self.count = m.group(1)
+            if (m.group(2) or "").startswith("as "):
+                self.like = m.group(2)[3:].strip()
+                return
             self.cols = self.fields(m.group(2) or "", line, False)
             if (self.count == "none") != (not self.cols):
                 bad(self.path, line, "`none` has no columns, the other counts need some")
@@ -205,12 +220,20 @@ class Stmt:
             if text not in ("yes", "no"):
                 bad(self.path, line, "writes must be yes or no")
             self.writes = text == "yes"
+        elif key == "json":
+            self.shape = text
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
             setattr(self, key, text.rstrip("; "))
         else:
             bad(self.path, line, "unknown header '%s'" % key)
+
+    def copy_rows(self, others, line):
+        if not others:
+            bad(self.path, line, "%s: no statement '%s' before it in the file" % (self.name, self.like))
+        other = others[0]
+        self.row, self.cols, self.shape, self.like = other.row or other.name, other.cols, other.shape, None
 
     def finish(self):
         for need, got in (("rows", self.count), ("writes", self.writes)):
@@ -221,6 +244,11 @@ class Stmt:
         for g in self.groups.values():
             if g.cols is None:
                 bad(self.path, g.line, "%s: `-- rows_in: %s (...)` is missing" % (self.name, g.name))
+        if isinstance(self.shape, str):
+            try:
+                self.shape = gen_shape.steps_read(self.shape, self.cols)
+            except gen_shape.Bad as e:
+                bad(self.path, self.line, "%s: json: %s" % (self.name, e))
         if self.row and not self.cols:
             bad(self.path, self.line, "%s: `row` without columns" % self.name)
         text = "\n".join(self.sql).strip()
@@ -261,6 +289,8 @@ def read_text(path, text):
         nonlocal last
         if last:
             cur.header(last[0], " ".join(last[1].split()), last[2])
+            if cur.like:
+                cur.copy_rows([s for s in stmts if s.name == cur.like], last[2])
         last = None
 
     for no, line in enumerate(text.split("\n"), 1):
@@ -316,7 +346,7 @@ def gen_h(stmts, rows, groups):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
          "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/fsm.h"',
          '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
-         '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
+         '#include "spot/types.h"', '#include "store/migrate.h"', '#include "store/shape.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
     for name, cols in rows:
@@ -333,6 +363,8 @@ def gen_h(stmts, rows, groups):
         where = "%s:%d" % (os.path.basename(s.path), s.line)
         o.append("\n/* %s; rows %s; %s */" % (where, s.count, "writes" if s.writes else "reads"))
         o.append("extern const struct pg_stmt q_stmt_%s;" % s.name)
+        if s.shape:
+            o.append("extern const struct shape q_shape_%s;" % s.name)
         o.append("struct q_%s {" % s.name)
         if not s.params:
             o.append("\tint none; /* takes no parameters; the pointer may be NULL */")
@@ -347,6 +379,9 @@ def gen_h(stmts, rows, groups):
             o.append("    struct %s **ret);" % rs)
             o.append("size_t q_%s_rows_of(const struct pg_result *r, struct arena *a," % s.name)
             o.append("    struct %s **ret);" % rs)
+            if s.shape and s.count == "many":
+                o.append("void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % s.name)
+                o.append("    struct %s *row);" % rs)
     o += ["", "#endif", ""]
     return "\n".join(o)
 
@@ -396,27 +431,29 @@ def gen_enums():
 
 
 def gen_row_reader(name, cols):
-    o = ["\nstatic size_t read_%s(const struct pg_result *r, struct arena *a," % name,
-         "    struct %s **ret, const char *stmt, size_t max)" % name, "{",
-         "\tsize_t n = row_count(r, %d, stmt, max);" % len(cols),
-         "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
-         "\tfor (size_t i = 0; i < n; i++) {"]
+    o = ["\nstatic void row_%s(const struct pg_result *r, size_t i, struct arena *a UNUSED," % name,
+         "    struct %s *row, const char *stmt)" % name, "{"]
     for i, c in enumerate(cols):
         if c.type in ENUMS:
-            o.append("\t\trows[i].%s = (%s)row_enum(r, i, %d, %s, parse_%s, stmt, \"%s\");" % (
+            o.append("\trow->%s = (%s)row_enum(r, i, %d, %s, parse_%s, stmt, \"%s\");" % (
                 c.cname, ENUMS[c.type][0], i, "true" if c.null else "false", c.type, c.name))
         elif c.null and c.type in BY_VALUE:
-            o.append("\t\trows[i].has_%s = !pg_null(r, i, %d);" % (c.name, i))
-            o.append("\t\tif (rows[i].has_%s)" % c.name)
-            o.append("\t\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
-                c.cname, BIND[c.type], i, c.name))
+            o.append("\trow->has_%s = !pg_null(r, i, %d);" % (c.name, i))
+            o.append("\trow->%s = row->has_%s ? row_%s(r, i, %d, stmt, \"%s\") : 0;" % (
+                c.cname, c.name, BIND[c.type], i, c.name))
         elif c.type in BY_VALUE:
-            o.append("\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
+            o.append("\trow->%s = row_%s(r, i, %d, stmt, \"%s\");" % (
                 c.cname, BIND[c.type], i, c.name))
         else:
-            o.append("\t\trows[i].%s = row_%s(r, i, %d, a, %s, stmt, \"%s\");" % (
+            o.append("\trow->%s = row_%s(r, i, %d, a, %s, stmt, \"%s\");" % (
                 c.cname, BIND[c.type], i, "true" if c.null else "false", c.name))
-    o += ["\t}", "\t*ret = rows;", "\treturn n;", "}"]
+    o += ["}", "",
+          "static size_t read_%s(const struct pg_result *r, struct arena *a," % name,
+          "    struct %s **ret, const char *stmt, size_t max)" % name, "{",
+          "\tsize_t n = row_count(r, %d, stmt, max);" % len(cols),
+          "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
+          "\tfor (size_t i = 0; i < n; i++) {", "\t\trow_%s(r, i, a, &rows[i], stmt);" % name,
+          "\t}", "\t*ret = rows;", "\treturn n;", "}"]
     return "\n".join(o)
 
 
@@ -445,6 +482,8 @@ def gen_stmt(s):
         o.append("static const char *const names_%s[] = { %s };" % (
             n, ", ".join('"%s"' % c.name for c in s.cols)))
     o.append("const struct pg_stmt q_stmt_%s = %s;" % (n, stmt_init(s)))
+    if s.shape:
+        o.append(gen_shape.c_text(n, s.shape))
     o += ["", "void q_%s(struct pg *pg, struct pg_req *req, const struct q_%s *p," % (n, n),
           "    void (*done)(struct op *))", "{"]
     if s.params:
@@ -463,6 +502,9 @@ def gen_stmt(s):
               "", "size_t q_%s_rows(const struct pg_req *req, struct arena *a," % n,
               "    struct %s **ret)" % rs, "{",
               "\treturn q_%s_rows_of(req->result, a, ret);" % n, "}"]
+        if s.shape and s.count == "many":
+            o += ["", "void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % n,
+                  "    struct %s *row)" % rs, "{", "\trow_%s(r, i, a, row, \"%s\");" % (rs, n), "}"]
     return "\n".join(o)
 
 

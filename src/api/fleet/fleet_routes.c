@@ -9,9 +9,9 @@ static const struct route rows[] = {
 	    "FleetSpec", "FleetDraft",
 	    "Plans a fleet: pools, cost, the limits that bind, and the gap to the lowest possible "
 	    "cost. Starts nothing."),
-	ROUTE("GET", "/v1/fleets", VIEWER, get_fleets, 0, ROUTE_PAGE "state team", 200, NULL,
-	    "FleetList", "Lists fleets, newest first."),
-	ROUTE("GET", "/v1/fleets/{fleet}", VIEWER, get_fleet, 0, "", 200, NULL, "Fleet",
+	ROUTE_READ("/v1/fleets", get_fleets, ROUTE_PAGE "state team", "FleetList",
+	    "Lists fleets, newest first."),
+	ROUTE_READ("/v1/fleets/{fleet}", get_fleet, "", "Fleet",
 	    "Shows one fleet with its nodes. The ETag is its version."),
 	ROUTE("PATCH", "/v1/fleets/{fleet}", ENGINEER, patch_fleet, ROUTE_BODY_SMALL, "", 200,
 	    "FleetPatch", "Fleet",
@@ -19,10 +19,9 @@ static const struct route rows[] = {
 	    "change."),
 	ROUTE("DELETE", "/v1/fleets/{fleet}", ENGINEER, delete_fleet, 0, "", 202, NULL, "Fleet",
 	    "Closes a fleet. The engine releases its nodes."),
-	ROUTE("GET", "/v1/nodes", VIEWER, get_nodes, 0, ROUTE_PAGE "state provider job fleet", 200,
-	    NULL, "NodeList",
+	ROUTE_READ("/v1/nodes", get_nodes, ROUTE_PAGE "state provider job fleet", "NodeList",
 	    "Lists nodes, newest first. `state` takes states separated by commas, or `live`."),
-	ROUTE("GET", "/v1/nodes/{node}", VIEWER, get_node, 0, "", 200, NULL, "NodeDetail",
+	ROUTE_READ("/v1/nodes/{node}", get_node, "", "NodeDetail",
 	    "Shows one node with notices, samples, events and the verdicts about it."),
 	ROUTE("POST", "/v1/nodes/{node}/drain", ENGINEER, post_node_drain, ROUTE_BODY_SMALL, "",
 	    202, NULL, "NodeDetail", "Checkpoints the running job and releases the node."),
@@ -34,7 +33,7 @@ static const struct route rows[] = {
 	    "Rebalance",
 	    "Shows the outcome of a rebalancing pass. `timeout_s` holds the reply until it is "
 	    "done."),
-	ROUTE("GET", "/v1/moves", VIEWER, get_moves, 0, "since", 200, NULL, "Moves",
+	ROUTE_READ("/v1/moves", get_moves, "since", "Moves",
 	    "Lists planned moves since `since` (default: 30 days ago), each with the cost of "
 	    "staying and the amount earned."),
 };

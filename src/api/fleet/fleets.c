@@ -81,7 +81,7 @@ static void fleets_done(struct areq *q)
 	struct q_listed_row *rows;
 	size_t n = q_api_fleets_rows(&q->pg, q->arena, &rows);
 
-	areq_list_page(q, rows, n);
+	areq_list_docs(q, rows, n);
 }
 
 void get_fleets(struct areq *q)

@@ -9,16 +9,14 @@
 
 static void nodes_done(struct areq *q)
 {
-	struct q_listed_row *rows;
-	size_t n = q_api_nodes_rows(&q->pg, q->arena, &rows);
-
-	areq_list_page(q, rows, n);
+	areq_list_page(q, &q_shape_api_nodes, NULL);
 }
 
 void get_nodes(struct areq *q)
 {
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
-	const char **names = NULL, *state = areq_query(q, "state");
+	const char **names = NULL, *state = areq_query(q, "state"),
+		   *provider = areq_query(q, "provider");
 	bool live = state && strcmp(state, "live") == 0, has_job, has_fleet;
 	int64_t before, job, fleet;
 	enum node_state *states;
@@ -42,9 +40,19 @@ void get_nodes(struct areq *q)
 		}
 	}
 	q->own = limit;
-	SQL(q, api_nodes, nodes_done, .states = states, .states_n = n, .live = live,
-	    .provider = areq_query(q, "provider"), .has_job_id = has_job, .job_id = job,
-	    .has_fleet_id = has_fleet, .fleet_id = fleet, .before_id = before, .most = *limit + 1);
+	if (has_job) {
+		SQL(q, api_nodes_of_job, nodes_done, .states = states, .states_n = n, .live = live,
+		    .provider = provider, .job_id = job, .has_fleet_id = has_fleet,
+		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
+	} else if (n > 0 || provider || has_fleet) {
+		SQL(q, api_nodes_filtered, nodes_done, .states = states, .states_n = n,
+		    .live = live, .provider = provider, .has_fleet_id = has_fleet,
+		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
+	} else if (live) {
+		SQL(q, api_nodes_live, nodes_done, .before_id = before, .most = *limit + 1);
+	} else {
+		SQL(q, api_nodes, nodes_done, .before_id = before, .most = *limit + 1);
+	}
 }
 
 static void node_shown(struct areq *q)

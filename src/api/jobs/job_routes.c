@@ -3,15 +3,15 @@
 #include "api/jobs/jobs_priv.h"
 
 static const struct route rows[] = {
-	ROUTE("GET", "/v1/classes", VIEWER, get_classes, 0, "", 200, NULL, "ClassList",
+	ROUTE_READ("/v1/classes", get_classes, "", "ClassList",
 	    "Lists the workload classes: the built-in ones, as changed by [class NAME] in the "
 	    "configuration file."),
-	ROUTE("GET", "/v1/gpus", VIEWER, get_gpus, 0, "", 200, NULL, "GpuList",
+	ROUTE_READ("/v1/gpus", get_gpus, "", "GpuList",
 	    "Lists the GPUs with known speed, by the names that job files, fleets and classes "
 	    "use."),
-	ROUTE("GET", "/v1/queue", VIEWER, get_queue, 0, "team", 200, NULL, "QueueList",
+	ROUTE_READ("/v1/queue", get_queue, "team", "QueueList",
 	    "Lists the waiting jobs in scheduling order, each with the reason for its position."),
-	ROUTE("GET", "/v1/shares", VIEWER, get_shares, 0, "", 200, NULL, "ShareList",
+	ROUTE_READ("/v1/shares", get_shares, "", "ShareList",
 	    "Lists each team's share of scarce capacity and its recent spending. Older spending "
 	    "counts less."),
 	ROUTE("PUT", "/v1/shares", ADMIN, put_share, ROUTE_BODY_SMALL, "", 200, "ShareAsk",
@@ -29,23 +29,22 @@ static const struct route rows[] = {
 	    "cheapest at its start. `spotctl backtest` runs policies over them."),
 	ROUTE_CLAIM("/v1/jobs", ENGINEER, post_job, show_job, ROUTE_BODY_FILE, 201, "JobFile",
 	    "Job", "Submits a job file."),
-	ROUTE("GET", "/v1/jobs", VIEWER, get_jobs, 0,
-	    ROUTE_PAGE "state team project class owner name", 200, NULL, "JobList",
+	ROUTE_READ("/v1/jobs", get_jobs, ROUTE_PAGE "state team project class owner name",
+	    "JobList",
 	    "Lists jobs, newest first. `state` takes states separated by commas, `active` or "
 	    "`terminal`."),
-	ROUTE("GET", "/v1/jobs/{job}", VIEWER, get_job, 0, "wait_state timeout_s", 200, NULL,
-	    "JobDetail",
+	ROUTE_READ("/v1/jobs/{job}", get_job, "wait_state timeout_s", "JobDetail",
 	    "Shows one job with its attempts, checkpoints and cost. `wait_state` (states separated "
 	    "by commas, `active` or `terminal`) holds the reply until the job has such a state."),
-	ROUTE("GET", "/v1/jobs/{job}/why", VIEWER, get_job_why, 0, "", 200, NULL, "JobWhy",
+	ROUTE_READ("/v1/jobs/{job}/why", get_job_why, "", "JobWhy",
 	    "Explains one job: decisions with their inputs, verdicts about its machines with the "
 	    "evidence, and events."),
 	ROUTE("GET", "/v1/jobs/{job}/logs", VIEWER, get_job_logs, 0, "offset epoch rank follow_s",
 	    200, NULL, NULL,
 	    "Returns log text from `offset` on. X-Log-Epoch and X-Log-Next go into the next "
 	    "request; X-Log-End: 1 means that the log is complete."),
-	ROUTE("GET", "/v1/checkpoints/{checkpoint}", VIEWER, get_checkpoint, 0, "", 200, NULL,
-	    "CheckpointDetail", "Shows one checkpoint and the location of each of its chunks."),
+	ROUTE_READ("/v1/checkpoints/{checkpoint}", get_checkpoint, "", "CheckpointDetail",
+	    "Shows one checkpoint and the location of each of its chunks."),
 	ROUTE("POST", "/v1/jobs/{job}/cancel", ENGINEER, post_job_cancel, ROUTE_BODY_SMALL, "", 202,
 	    NULL, "JobDetail", "Cancels a job. The engine ends its machines afterwards."),
 	ROUTE("PATCH", "/v1/jobs/{job}", ENGINEER, patch_job, ROUTE_BODY_SMALL, "", 200, "JobPatch",

@@ -1,4 +1,4 @@
-/* Jobs: list, show (with a hold), why, cancel, change of the budget. */
+/* Jobs: list, why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
 #include "api/jobs/jobs_priv.h"
@@ -6,69 +6,18 @@
 #include "core/spec/class_policy.h"
 #include "core/life/fsm.h"
 
-#define HOLD_MAX_S 300
-#define AGAIN_US (5 * SPOT_US_PER_S)
-
-struct job_show {
-	int status;
-	enum job_state *wanted; /* states the caller waits for */
-	size_t wanted_n;
-};
-
-static void job_look(struct areq *q);
-
 /* ---- list ------------------------------------------------------------------------------------ */
 
 static void jobs_done(struct areq *q)
 {
-	struct q_listed_row *rows;
-	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows);
-
-	areq_list_page(q, rows, n);
-}
-
-static bool job_states_read(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n)
-{
-	const char **names;
-
-	if (!areq_query_list(q, name, &names, ret_n)) {
-		return false;
-	}
-	*ret = arena_array(q->arena, *ret_n, sizeof(**ret));
-	for (size_t i = 0; i < *ret_n; i++) {
-		(*ret)[i] = job_state_parse(names[i]);
-		if ((*ret)[i] == JOB_NONE) {
-			areq_fail_field(q, name,
-			    "no job state '%s'; valid are active, terminal, QUEUED, STARTING, "
-			    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, CANCELLED",
-			    names[i]);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* "active" or "terminal" stand for their states. */
-static bool job_states(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n)
-{
-	const char *v = areq_query(q, name);
-	bool active = v && strcmp(v, "active") == 0, terminal = v && strcmp(v, "terminal") == 0;
-
-	if (!active && !terminal) {
-		return job_states_read(q, name, ret, ret_n);
-	}
-	*ret = arena_array(q->arena, JOB_STATE_COUNT, sizeof(**ret));
-	*ret_n = 0;
-	for (int s = JOB_NONE + 1; s < JOB_STATE_COUNT; s++) {
-		if (job_state_final((enum job_state)s) == terminal) {
-			(*ret)[(*ret_n)++] = (enum job_state)s;
-		}
-	}
-	return true;
+	areq_list_page(q, &q_shape_api_jobs, NULL);
 }
 
 void get_jobs(struct areq *q)
 {
+	const char *team = areq_query(q, "team"), *project = areq_query(q, "project"),
+		   *class = areq_query(q, "class"), *owner = areq_query(q, "owner"),
+		   *name = areq_query(q, "name");
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
 	enum job_state *states;
 	int64_t before;
@@ -78,103 +27,21 @@ void get_jobs(struct areq *q)
 		return;
 	}
 	q->own = limit;
-	SQL(q, api_jobs, jobs_done, .states = states, .states_n = n, .team = areq_query(q, "team"),
-	    .project = areq_query(q, "project"), .class = areq_query(q, "class"),
-	    .owner = areq_query(q, "owner"), .name = areq_query(q, "name"), .before_id = before,
+	if (!team && !project && !class && !owner && !name) {
+		if (n == 0) {
+			SQL(q, api_jobs, jobs_done, .before_id = before, .most = *limit + 1);
+		} else {
+			SQL(q, api_jobs_states, jobs_done, .states = states, .states_n = n,
+			    .before_id = before, .most = *limit + 1);
+		}
+		return;
+	}
+	SQL(q, api_jobs_filtered, jobs_done, .states = states, .states_n = n, .team = team,
+	    .project = project, .class = class, .owner = owner, .name = name, .before_id = before,
 	    .most = *limit + 1);
 }
 
-/* ---- one ------------------------------------------------------------------------------------- */
-
-static bool state_wanted(const struct job_show *s, enum job_state state)
-{
-	for (size_t i = 0; i < s->wanted_n; i++) {
-		if (s->wanted[i] == state) {
-			return true;
-		}
-	}
-	return s->wanted_n == 0;
-}
-
-const char *job_not_stored(const struct areq *q, bool saves)
-{
-	return saves && api_storeless(q->api)
-	    ? "no checkpoint is stored, so the job starts over after every move: "
-	      "[checkpoint] store is empty in the daemon's configuration"
-	    : NULL;
-}
-
-/* One that is over with a checkpoint had a store. */
-static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row, const json_t *doc)
-{
-	AUTO(json) json_t *spec = view_parse(row->spec);
-	bool saves = !str_empty(json_str(json_object_get(spec, "checkpoint"), "path", NULL, NULL));
-	bool has = json_is_object(json_object_get(doc, "checkpoint")) &&
-	    json_is_string(json_object_get(doc, "ended_at"));
-	const char *words = job_not_stored(q, saves && !has);
-
-	return words ? json_string(words) : json_null();
-}
-
-static void job_shown(struct areq *q)
-{
-	struct job_show *s = q->own;
-	struct q_api_job_row *row;
-	char at[TIME_TEXT_MAX];
-	json_t *doc;
-
-	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
-		return;
-	}
-	if (!state_wanted(s, row->state) && areq_park(q)) {
-		return;
-	}
-	doc = view_parse(row->doc);
-	json_object_set_new(doc, "lost_steps", json_integer(row->lost_steps));
-	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
-	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
-	json_object_set_new(doc, "not_stored", not_stored(q, row, doc));
-	json_object_set_new(doc, "source", json_string(row->source));
-	json_object_set_new(doc, "not_before_at",
-	    row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at))
-				   : json_null());
-	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());
-	json_object_set_new(doc, "budget", row->budget ? view_parse(row->budget) : json_null());
-	q->now_us = loop_wall_us(q->api->loop);
-	areq_json(q, s->status, doc);
-}
-
-static void job_look(struct areq *q)
-{
-	SQL(q, api_job, job_shown, .id = q->id, .at_us = loop_wall_us(q->api->loop));
-}
-
-void show_job(struct areq *q, int status)
-{
-	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
-
-	s->status = status;
-	q->own = s;
-	job_look(q);
-}
-
-void get_job(struct areq *q)
-{
-	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
-	int64_t hold;
-
-	s->status = 200;
-	q->own = s;
-	if (!areq_query_i64(q, "timeout_s", 0, HOLD_MAX_S, 25, &hold) ||
-	    !job_states(q, "wait_state", &s->wanted, &s->wanted_n)) {
-		return;
-	}
-	if (s->wanted_n > 0) {
-		areq_watch(q, 'j', q->id, hold * SPOT_US_PER_S, AGAIN_US, job_look);
-	}
-	job_look(q);
-}
+/* ---- why ------------------------------------------------------------------------------------- */
 
 /* The effect of the class on the job, by the current settings. */
 static const char *class_why(struct areq *q, const struct q_api_job_why_row *row)
@@ -239,9 +106,9 @@ static void job_cancelled(struct areq *q)
 
 static void cancel_checked(struct areq *q)
 {
-	struct q_api_job_row *row;
+	struct q_api_job_team_row *row;
 
-	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+	if (q_api_job_team_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_cancel, job_cancelled, .id = q->id, .actor = q->who.name,
@@ -251,7 +118,7 @@ static void cancel_checked(struct areq *q)
 
 void post_job_cancel(struct areq *q)
 {
-	SQL(q, api_job, cancel_checked, .id = q->id, .at_us = q->now_us);
+	SQL(q, api_job_team, cancel_checked, .id = q->id);
 }
 
 /* ---- change of the budget -------------------------------------------------------------------- */
@@ -311,9 +178,9 @@ static void budget_set(struct areq *q)
 static void budget_checked(struct areq *q)
 {
 	int64_t micros = *(int64_t *)q->own;
-	struct q_api_job_row *row;
+	struct q_api_job_team_row *row;
 
-	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+	if (q_api_job_team_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_budget, budget_set, .id = q->id, .has_budget_micros = micros != 0,
@@ -332,5 +199,5 @@ void patch_job(struct areq *q)
 		return;
 	}
 	q->own = micros;
-	SQL(q, api_job, budget_checked, .id = q->id, .at_us = q->now_us);
+	SQL(q, api_job_team, budget_checked, .id = q->id);
 }

@@ -5,17 +5,28 @@
 #include "api/jobs/jobs.h"
 #include "core/spec/jobspec.h"
 
+struct job_show { /* in q->own, while a job is read */
+	int status;
+	enum job_state *wanted; /* states the caller waits for */
+	size_t wanted_n;
+};
+
+/* job_full.c */
+/* Reads states from a query parameter; replies and returns false if one is not valid. "active" or
+ * "terminal" stand for their states. No parameter: none. */
+bool job_states(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n);
+/* Why a job that saves stores nothing; NULL: it does, or saves nothing. */
+const char *job_not_stored(const struct areq *q, bool saves);
+void job_look(struct areq *q); /* replies with the job q->id, as q->own says */
+void get_job(struct areq *q);
 /* submit.c */
 void post_job(struct areq *q);
 /* jobs.c */
 void get_jobs(struct areq *q);
-void get_job(struct areq *q);
 void get_job_why(struct areq *q);
 void post_job_cancel(struct areq *q);
 void patch_job(struct areq *q);
 void show_job(struct areq *q, int status); /* replies with the job q->id */
-/* The sentence that a job which saves gets while no checkpoint is stored; NULL: none. */
-const char *job_not_stored(const struct areq *q, bool saves);
 /* plan.c, backtest.c */
 void post_plan(struct areq *q);
 void post_backtest(struct areq *q);

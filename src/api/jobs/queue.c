@@ -12,7 +12,7 @@ static void queue_done(struct areq *q)
 	struct q_api_queue_row *row;
 
 	if (q_api_queue_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 
@@ -26,7 +26,7 @@ static void shares_done(struct areq *q)
 	struct q_api_shares_row *row;
 
 	if (q_api_shares_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 

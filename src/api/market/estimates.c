@@ -1,6 +1,7 @@
 #include "base/base.h"
 #include "api/market/market_priv.h"
 
+#include "base/text/json_put.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
 
@@ -37,6 +38,12 @@ static void record_offer(struct arena *a, const struct q_api_records_row *r, str
 		.record = offer_record_parse(a, r->record) };
 }
 
+/* Estimates fade over hours. As of the minute, they and so the reply's tag stay for a while. */
+static int64_t estimates_time(const struct areq *q)
+{
+	return q->now_us - q->now_us % (60 * SPOT_US_PER_S);
+}
+
 static void records_read(struct areq *q)
 {
 	struct estimates *e = q->own;
@@ -47,8 +54,8 @@ static void records_read(struct areq *q)
 	for (size_t i = 0; i < e->n; i++) {
 		record_offer(q->arena, &rows[i], &e->offers[i]);
 	}
-	e->model =
-	    hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.place.rank, q->now_us);
+	e->model = hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.place.rank,
+	    estimates_time(q));
 	q->own = e->own;
 	e->next(q, e);
 }
@@ -62,8 +69,8 @@ void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimat
 	e->own = q->own;
 	q->own = e;
 	SQL(q, api_records, records_read, .since_day = day_of(q->now_us) - RECORD_DAYS,
-	    .at_us = q->now_us, .half_h = p->age_half_life_h, .recent_h = p->recent_half_life_h,
-	    .odds_h = p->odds_half_life_h);
+	    .at_us = estimates_time(q), .half_h = p->age_half_life_h,
+	    .recent_h = p->recent_half_life_h, .odds_h = p->odds_half_life_h);
 }
 
 /* The rows are ordered by id. */
@@ -83,28 +90,58 @@ static void record_find(const struct estimates *e, struct offer *o)
 	o->record = lo < e->n && e->offers[lo].pool_id == o->pool_id ? e->offers[lo].record : NULL;
 }
 
-json_t *estimates_hazard(const struct estimates *e, struct offer *o)
-{
-	struct hazard h;
+/* ---- as JSON --------------------------------------------------------------------------------- */
 
-	record_find(e, o);
-	hazard_of(e->model, o, &h);
-	return json_pack("{s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
-	    "per_hour", h.per_hour, "lo", h.lo, "hi", h.hi, "source", h.source, "prior_per_hour",
-	    h.prior_per_hour, "group_per_hour", h.group_per_hour, "weight_hours", h.weight_hours,
-	    "own_hours", h.own_hours, "own_reclaims", h.own_reclaims, "usual_per_hour",
-	    h.usual_per_hour, "usual_weight_hours", h.usual_weight_hours, "recent_hours",
-	    h.recent_hours, "recent_reclaims", h.recent_reclaims, "day_factor", h.day_factor);
+struct number { /* a double of a struct, by its name in the reply */
+	const char *key; /* with quotes and colon */
+	size_t at;
+};
+#define HAZARD(name) \
+	{ \
+		",\"" #name "\":", offsetof(struct hazard, name) \
+	}
+#define ODDS(name) \
+	{ \
+		",\"" #name "\":", offsetof(struct odds, name) \
+	}
+
+static void numbers_put(struct sbuf *b, const void *from, const struct number *n, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		double v;
+
+		memcpy(&v, (const char *)from + n[i].at, sizeof(v));
+		sbuf_puts(b, n[i].key);
+		json_put_f64(b, v);
+	}
+	sbuf_putc(b, '}');
 }
 
-json_t *estimates_odds(const struct estimates *e, struct offer *o)
+static void source_put(struct sbuf *b, const char *name, const char *source)
 {
+	sbuf_puts(b, name);
+	sbuf_puts(b, "{\"source\":");
+	json_put_str(b, source, strlen(source));
+}
+
+void estimates_put(const struct estimates *e, struct offer *o, struct sbuf *b)
+{
+	static const struct number of_hazard[] = { HAZARD(per_hour), HAZARD(lo), HAZARD(hi),
+		HAZARD(prior_per_hour), HAZARD(group_per_hour), HAZARD(weight_hours),
+		HAZARD(own_hours), HAZARD(own_reclaims), HAZARD(usual_per_hour),
+		HAZARD(usual_weight_hours), HAZARD(recent_hours), HAZARD(recent_reclaims),
+		HAZARD(day_factor) };
+	static const struct number of_odds[] = { ODDS(odds), ODDS(lo), ODDS(hi), ODDS(signal),
+		ODDS(signal_weight), ODDS(group), ODDS(group_weight), ODDS(own_launches),
+		ODDS(own_refusals) };
+	struct hazard h;
 	struct odds s;
 
 	record_find(e, o);
+	hazard_of(e->model, o, &h);
 	hazard_odds(e->model, o, &s);
-	return json_pack("{s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "odds", s.odds, "lo",
-	    s.lo, "hi", s.hi, "source", s.source, "signal", s.signal, "signal_weight",
-	    s.signal_weight, "group", s.group, "group_weight", s.group_weight, "own_launches",
-	    s.own_launches, "own_refusals", s.own_refusals);
+	source_put(b, ",\"hazard\":", h.source);
+	numbers_put(b, &h, of_hazard, ARRAY_LEN(of_hazard));
+	source_put(b, ",\"launch_odds\":", s.source);
+	numbers_put(b, &s, of_odds, ARRAY_LEN(of_odds));
 }

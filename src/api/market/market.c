@@ -3,6 +3,8 @@
 #include "api/market/market_priv.h"
 
 #include "base/text/json.h"
+#include "base/text/json_marks.h"
+#include "base/text/json_put.h"
 #include "core/rank/offer.h"
 
 #define RECORD_DAYS 30
@@ -43,34 +45,102 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	return true;
 }
 
+static bool filter_none(const struct market_filter *f)
+{
+	return !f->gpu && !f->provider && !f->region && !f->zone && !f->instance_type &&
+	    !f->state && f->market == SPOT_MARKET_NONE && !f->has_max;
+}
+
 /* The request, while the records and then the rows are read. */
 struct market_ask {
+	int32_t limit; /* first, for areq_list_page */
 	struct market_filter f;
 	int64_t after_price, after_id, from_us;
-	int32_t limit;
 	const struct estimates *estimates;
+	struct q_api_pool_row *rows;
+	struct str pool; /* members of one pool, while its history is read */
+	const char *history;
 };
 
-static json_t *pool_doc(const struct estimates *e, const struct q_api_pool_row *row);
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* The provider's capacity, from the signals of the row. */
+static void room_signals(const char *text, struct offer *o)
+{
+	AUTO(json) json_t *signals = strcmp(text, "[]") != 0 ? view_parse(text) : NULL;
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach (signals, i, s) {
+		const char *kind = json_str(s, "kind", "", NULL);
+		double v = json_f64(s, "value", -1, NULL);
+
+		if (strcmp(kind, "placement_score") == 0) {
+			o->placement_score = v;
+		} else if (strcmp(kind, "capacity") == 0) {
+			o->capacity = v;
+		} else if (strcmp(kind, "obtainability") == 0) {
+			o->has_odds = true;
+			o->odds = v;
+		}
+	}
+}
+
+static void pool_estimates(struct areq *q, struct sbuf *b, size_t at)
+{
+	const struct market_ask *ask = q->own;
+	const struct q_api_pool_row *row = &ask->rows[at];
+	struct offer o = { .pool_id = row->id,
+		.provider = row->provider,
+		.region = row->region,
+		.zone = row->zone,
+		.instance_type = row->instance_type,
+		.gpu_name = row->gpu_name,
+		.market = row->market,
+		.advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
+		.advisor_hi = row->has_adv_hi ? row->adv_hi : -1,
+		.advisor_as_of_us = row->adv_as_of_us,
+		.placement_score = -1,
+		.capacity = -1,
+		.has_band = row->has_band_lo && row->has_band_hi,
+		.band_lo = row->band_lo,
+		.band_hi = row->band_hi,
+		.has_share = row->has_share,
+		.share = row->share,
+		.share_lo = row->share_lo,
+		.share_hi = row->share_hi };
+
+	room_signals(row->signals, &o);
+	estimates_put(ask->estimates, &o, b);
+}
+
+static void pool_put(struct areq *q, struct sbuf *b, size_t at)
+{
+	sbuf_putc(b, '{');
+	shape_put(b, &q_shape_api_prices, q->pg.result, at, q->now_us);
+	pool_estimates(q, b, at);
+	sbuf_putc(b, '}');
+}
+
+static size_t rows_read(struct areq *q)
+{
+	return q_api_prices_rows(&q->pg, q->arena, &((struct market_ask *)q->own)->rows);
+}
+
+/* ---- prices ---------------------------------------------------------------------------------- */
 
 static void prices_done(struct areq *q)
 {
-	struct q_api_pool_row *rows;
 	const struct market_ask *ask = q->own;
-	size_t n = q_api_prices_rows(&q->pg, q->arena, &rows), limit = (size_t)ask->limit;
-	json_t *items = json_array();
+	size_t n = rows_read(q), limit = (size_t)ask->limit;
 	const char *cursor = NULL;
 
-	for (size_t i = 0; i < MIN(n, limit); i++) {
-		json_array_append_new(items, pool_doc(ask->estimates, &rows[i]));
-	}
 	if (n > limit) {
-		const json_t *last = json_array_get(items, limit - 1);
-
-		cursor = arena_printf(q->arena, "%" PRId64 "-%d", json_i64(last, "price$", 0, NULL),
-		    rows[limit - 1].id);
+		n = limit;
+		cursor = arena_printf(q->arena, "%" PRId64 "-%d", ask->rows[n - 1].price_micros,
+		    ask->rows[n - 1].id);
 	}
-	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
+	areq_list_rows(q, &q_shape_api_prices, n, cursor, pool_estimates);
 }
 
 /* The cursor of this list is "price-id": rows are ordered by both. */
@@ -100,11 +170,18 @@ static void prices_estimated(struct areq *q, struct estimates *e)
 	const struct market_filter *f = &ask->f;
 
 	ask->estimates = e;
-	SQL(q, api_prices, prices_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
-	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
-	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
-	    .after_micros = ask->after_price, .after_id = (int32_t)ask->after_id,
-	    .most = ask->limit + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
+	if (filter_none(f)) {
+		SQL(q, api_prices, prices_done, .after_micros = ask->after_price,
+		    .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
+		    .since_day = day_of(q->now_us) - RECORD_DAYS);
+		return;
+	}
+	SQL(q, api_prices_filtered, prices_done, .gpu = f->gpu, .provider = f->provider,
+	    .region = f->region, .zone = f->zone, .instance_type = f->instance_type,
+	    .market = f->market, .state = f->state, .has_max_micros = f->has_max,
+	    .max_micros = f->max_micros, .after_micros = ask->after_price,
+	    .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_prices(struct areq *q)
@@ -121,30 +198,32 @@ void get_prices(struct areq *q)
 	estimates_begin(q, prices_estimated);
 }
 
-/* One document per GPU: the rows come in its order. */
+/* One object per GPU: the rows come in its order. */
 static void gpus_done(struct areq *q)
 {
-	struct q_api_pool_row *rows;
-	size_t n = q_api_prices_gpus_rows(&q->pg, q->arena, &rows);
 	const struct market_ask *ask = q->own;
-	json_t *items = json_array(), *offers = NULL;
-	const char *last = "";
+	size_t n = rows_read(q);
+	struct sbuf *b = areq_body_begin(q);
 
+	sbuf_puts(b, "{\"items\":[");
 	for (size_t i = 0; i < n; i++) {
-		json_t *doc = pool_doc(ask->estimates, &rows[i]);
-		const char *gpu = arena_strdup(q->arena, json_str(doc, "gpu", "", NULL));
+		const struct q_api_pool_row *row = &ask->rows[i];
 
-		if (strcmp(gpu, last) != 0) {
-			offers = json_array();
-			json_array_append_new(items,
-			    json_pack("{s:s, s:o}", "gpu", gpu, "offers", offers));
-			last = gpu;
+		if (i == 0 || strcmp(row->gpu_name, row[-1].gpu_name) != 0) {
+			sbuf_puts(b, i > 0 ? "]},{\"gpu\":" : "{\"gpu\":");
+			json_put_str(b, row->gpu_name, strlen(row->gpu_name));
+			sbuf_puts(b, ",\"offers\":[");
+		} else {
+			sbuf_putc(b, ',');
 		}
-		json_array_append_new(offers,
-		    json_pack("{s:O, s:o}", "per_gpu_micros",
-			json_object_get(doc, "price_per_gpu_micros"), "pool", doc));
+		sbuf_puts(b, "{\"per_gpu_micros\":");
+		json_put_i64(b, row->per_gpu_micros);
+		sbuf_puts(b, ",\"pool\":");
+		pool_put(q, b, i);
+		sbuf_putc(b, '}');
 	}
-	areq_json(q, 200, json_pack("{s:o, s:n}", "items", items, "next"));
+	sbuf_puts(b, n > 0 ? "]}],\"next\":null}" : "],\"next\":null}");
+	areq_body_reply(q, 200);
 }
 
 static void gpus_estimated(struct areq *q, struct estimates *e)
@@ -192,74 +271,10 @@ void get_prices_refused(struct areq *q)
 	    .most = (int32_t)limit);
 }
 
-/* The provider's capacity, from the signals of the document. */
-static void room_signals(const json_t *signals, struct offer *o)
-{
-	const json_t *s;
-	size_t i;
-
-	json_array_foreach (signals, i, s) {
-		const char *kind = json_str(s, "kind", "", NULL);
-		double v = json_f64(s, "value", -1, NULL);
-
-		if (strcmp(kind, "placement_score") == 0) {
-			o->placement_score = v;
-		} else if (strcmp(kind, "capacity") == 0) {
-			o->capacity = v;
-		} else if (strcmp(kind, "obtainability") == 0) {
-			o->has_odds = true;
-			o->odds = v;
-		}
-	}
-}
-
-static json_t *pool_doc(const struct estimates *e, const struct q_api_pool_row *row)
-{
-	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
-	struct offer o = { .pool_id = row->id,
-		.provider = json_str(doc, "provider", "", NULL),
-		.region = json_str(doc, "region", "", NULL),
-		.zone = json_str(doc, "zone", "", NULL),
-		.instance_type = json_str(doc, "instance_type", "", NULL),
-		.gpu_name = json_str(doc, "gpu", "", NULL),
-		.market = row->market,
-		.advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
-		.advisor_hi = row->has_adv_hi ? row->adv_hi : -1,
-		.advisor_as_of_us = row->adv_as_of_us,
-		.placement_score = -1,
-		.capacity = -1,
-		.has_band = row->has_band_lo && row->has_band_hi,
-		.band_lo = row->band_lo,
-		.band_hi = row->band_hi,
-		.has_share = row->has_share,
-		.share = row->share,
-		.share_lo = row->share_lo,
-		.share_hi = row->share_hi };
-
-	room_signals(json_object_get(more, "signals"), &o);
-	json_object_set_new(more, "hazard", estimates_hazard(e, &o));
-	json_object_set_new(more, "launch_odds", estimates_odds(e, &o));
-	json_object_update(doc, more);
-	json_decref(more);
-	return doc;
-}
-
 static void pools_done(struct areq *q)
 {
-	struct q_api_pool_row *rows;
-	const struct market_ask *ask = q->own;
-	size_t n = q_api_pools_rows(&q->pg, q->arena, &rows), limit = (size_t)ask->limit;
-	json_t *items = json_array();
-	const char *cursor = NULL;
-
-	if (n > limit) {
-		n = limit;
-		cursor = arena_printf(q->arena, "%d", rows[n - 1].id);
-	}
-	for (size_t i = 0; i < n; i++) {
-		json_array_append_new(items, pool_doc(ask->estimates, &rows[i]));
-	}
-	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
+	rows_read(q);
+	areq_list_page(q, &q_shape_api_pools, pool_estimates);
 }
 
 static void pools_estimated(struct areq *q, struct estimates *e)
@@ -268,10 +283,15 @@ static void pools_estimated(struct areq *q, struct estimates *e)
 	const struct market_filter *f = &ask->f;
 
 	ask->estimates = e;
-	SQL(q, api_pools, pools_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
-	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
-	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
-	    .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
+	if (filter_none(f)) {
+		SQL(q, api_pools, pools_done, .after_id = (int32_t)ask->after_id,
+		    .most = ask->limit + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
+		return;
+	}
+	SQL(q, api_pools_filtered, pools_done, .gpu = f->gpu, .provider = f->provider,
+	    .region = f->region, .zone = f->zone, .instance_type = f->instance_type,
+	    .market = f->market, .state = f->state, .has_max_micros = f->has_max,
+	    .max_micros = f->max_micros, .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
 	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
@@ -290,46 +310,56 @@ void get_pools(struct areq *q)
 	estimates_begin(q, pools_estimated);
 }
 
+/* The row, the points and the marks come from three statements; the first two wait as text. */
 static void marks_done(struct areq *q)
 {
+	const struct market_ask *ask = q->own;
 	struct q_api_pool_marks_row *row;
-	json_t *doc = STEAL(q->doc), *more;
+	struct sbuf *b;
 
-	if (q_api_pool_marks_rows(&q->pg, q->arena, &row) == 1) {
-		more = view_parse(row->doc);
-		json_object_update(doc, more);
-		json_decref(more);
+	if (q_api_pool_marks_rows(&q->pg, q->arena, &row) != 1) {
+		areq_fail(q, SPOT_INTERNAL, "the history was not read");
+		return;
 	}
-	areq_json(q, 200, doc);
+	b = areq_body_begin(q);
+	sbuf_putc(b, '{');
+	sbuf_add(b, ask->pool.p, ask->pool.n);
+	sbuf_puts(b, ",\"history\":");
+	json_marks_put(b, ask->history, strlen(ask->history), q->now_us);
+	sbuf_puts(b, ",\"gaps\":");
+	json_marks_put(b, row->gaps, strlen(row->gaps), q->now_us);
+	sbuf_puts(b, ",\"marks\":");
+	json_marks_put(b, row->marks, strlen(row->marks), q->now_us);
+	sbuf_putc(b, '}');
+	areq_body_reply(q, 200);
 }
 
 static void history_done(struct areq *q)
 {
+	struct market_ask *ask = q->own;
 	struct q_api_pool_history_row *row;
 
-	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1) {
-		json_object_set_new(q->doc, "history", view_parse(row->doc));
-	}
-	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id,
-	    .from_us = ((const struct market_ask *)q->own)->from_us, .to_us = q->now_us + 1);
+	ask->history = q_api_pool_history_rows(&q->pg, q->arena, &row) == 1 ? row->doc : "[]";
+	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id, .from_us = ask->from_us,
+	    .to_us = q->now_us + 1);
 }
 
 static void pool_done(struct areq *q)
 {
-	struct q_api_pool_row *row;
-	const struct market_ask *ask = q->own;
-	json_t *doc;
+	struct market_ask *ask = q->own;
+	struct sbuf *b;
 
-	if (q_api_pools_rows(&q->pg, q->arena, &row) == 0) {
+	if (rows_read(q) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no pool 'p%" PRId64 "'", q->id);
 		return;
 	}
-	doc = pool_doc(ask->estimates, row);
+	b = areq_body_begin(q);
+	pool_put(q, b, 0);
 	if (!ask->from_us) {
-		areq_json(q, 200, doc);
+		areq_body_reply(q, 200);
 		return;
 	}
-	q->doc = doc;
+	ask->pool = arena_bytes(q->arena, b->p + 1, b->n - 2);
 	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = ask->from_us,
 	    .to_us = q->now_us + 1, .most = HISTORY_MAX);
 }
@@ -337,8 +367,8 @@ static void pool_done(struct areq *q)
 static void pool_estimated(struct areq *q, struct estimates *e)
 {
 	((struct market_ask *)q->own)->estimates = e;
-	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true,
-	    .one = (int32_t)q->id, .since_day = day_of(q->now_us) - RECORD_DAYS);
+	SQL(q, api_pool, pool_done, .id = (int32_t)q->id,
+	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_pool(struct areq *q)
@@ -369,7 +399,7 @@ static void providers_done(struct areq *q)
 	struct q_api_providers_row *row;
 
 	if (q_api_providers_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 
@@ -383,7 +413,7 @@ static void quotas_done(struct areq *q)
 	struct q_api_quotas_row *row;
 
 	if (q_api_quotas_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 

@@ -10,10 +10,9 @@ struct estimates;
 /* Builds the hazard model from the records of every pool that was used, then calls next. The
  * estimates live in the request's arena. */
 void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e));
-/* The pool's hazard {per_hour, lo, hi, source, ...} and its launch odds. o needs id, place, type,
- * market and signals. */
-json_t *estimates_hazard(const struct estimates *e, struct offer *o);
-json_t *estimates_odds(const struct estimates *e, struct offer *o);
+/* Writes the members hazard {per_hour, lo, hi, source, ...} and launch_odds of a pool, each with a
+ * comma before it. o needs id, place, type, market and signals. */
+void estimates_put(const struct estimates *e, struct offer *o, struct sbuf *b);
 
 /* market.c */
 void get_prices(struct areq *q);

@@ -9,7 +9,7 @@ static void supply_done(struct areq *q)
 	struct q_api_supply_row *row;
 
 	if (q_api_supply_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+		areq_items(q, row->doc);
 	}
 }
 

@@ -11,7 +11,7 @@ static void leaks_done(struct areq *q)
 	struct q_api_leaks_row *row;
 
 	if (q_api_leaks_rows(&q->pg, q->arena, &row) == 1) {
-		areq_json(q, 200, view_parse(row->doc));
+		areq_text(q, 200, row->doc);
 	}
 }
 

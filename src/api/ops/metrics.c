@@ -68,6 +68,8 @@ static void put_process(struct api *api, struct sbuf *o)
 	    "Malformed requests, refused before routing.", (double)h.bad_requests);
 	put_one(o, "spot_http_parked", "gauge", "Long polls that are waiting.",
 	    (double)api->parked);
+	put_one(o, "spot_http_shared_total", "counter",
+	    "Reads that shared the statement of an equal one.", (double)api->shared);
 	put_one(o, "spot_http_streams", "gauge", "Event streams.", (double)hub_readers(api->hub));
 	put_one(o, "spot_checkpoints_refused_total", "counter",
 	    "Checkpoints whose file list was refused. Their jobs save in vain; a "

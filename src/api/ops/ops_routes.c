@@ -16,7 +16,7 @@ static const struct route rows[] = {
 	    "Shows the program's version and the installation."),
 	ROUTE("GET", "/v1/whoami", VIEWER, get_whoami, 0, "", 200, NULL, "Whoami",
 	    "Shows the owner, role and team of the token."),
-	ROUTE("GET", "/v1/leaks", VIEWER, get_leaks, 0, "provider state", 200, NULL, "LeakList",
+	ROUTE_READ("/v1/leaks", get_leaks, "provider state", "LeakList",
 	    "Lists machines and resources that carry the broker's tag and belong to no node, with "
 	    "their cost. `state=gone` lists the ended ones."),
 	ROUTE("POST", "/v1/leaks", ADMIN, post_leak, ROUTE_BODY_SMALL, "", 200, "LeakAsk",
@@ -29,8 +29,7 @@ static const struct route rows[] = {
 	ROUTE("GET", "/v1/doctor/{run}", VIEWER, get_doctor, 0, "timeout_s", 200, NULL, "Doctor",
 	    "Shows the findings of an examination and their fixes. `timeout_s` holds the reply "
 	    "until it is done."),
-	ROUTE("GET", "/v1/events", VIEWER, get_events, 0, "after job node limit", 200, NULL,
-	    "EventList",
+	ROUTE_READ("/v1/events", get_events, "after job node limit", "EventList",
 	    "Lists events. With Accept: text/event-stream it streams them; Last-Event-ID resumes "
 	    "a stream."),
 	ROUTE("GET", "/v1/tokens", ADMIN, get_tokens, 0, ROUTE_PAGE, 200, NULL, "TokenList",

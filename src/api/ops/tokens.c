@@ -12,7 +12,7 @@ static void tokens_done(struct areq *q)
 	struct q_listed_row *rows;
 	size_t n = q_api_tokens_rows(&q->pg, q->arena, &rows);
 
-	areq_list_page(q, rows, n);
+	areq_list_docs(q, rows, n);
 }
 
 void get_tokens(struct areq *q)

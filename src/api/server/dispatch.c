@@ -180,23 +180,25 @@ static bool path_id(struct areq *q)
 
 static void request_authorised(struct areq *q)
 {
-	if (query_known(q) && path_id(q)) {
-		idem_begin(q);
+	if (!query_known(q) || !path_id(q) || share_begin(q)) {
+		return;
 	}
+	idem_begin(q);
 }
 
 void api_handle(void *ctx, struct httpd_req *r)
 {
 	struct areq *q = areq_new(ctx, r);
-	bool known;
+	bool known, path_known;
 
-	httpd_set(r, "Cache-Control", "no-store");
+	known = route_find(&q->api->routes, r->method, r->path, &q->route_at, &path_known);
+	q->route = known ? q->api->routes.rows[q->route_at] : NULL;
+	httpd_set(r, "Cache-Control", known && q->route->shared ? "private, no-cache" : "no-store");
 	httpd_set(r, "X-Content-Type-Options", "nosniff");
-	if (!route_find(&q->api->routes, r->method, r->path, &q->route_at, &known)) {
-		refuse_path(q, known);
+	if (!known) {
+		refuse_path(q, path_known);
 		return;
 	}
-	q->route = q->api->routes.rows[q->route_at];
 	path_match(q->arena, q->route->path, r->path, q->arg);
 	auth_begin(q, request_authorised);
 }

@@ -47,6 +47,12 @@ static void add_parameters(json_t *list, const struct route *r)
 			"schema", "type", "string"));
 		p = *end ? end + 1 : end;
 	}
+	if (r->shared) {
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "If-None-Match", "in", "header",
+			"description", "The ETag of an earlier reply: 304 if nothing changed.",
+			"schema", "type", "string"));
+	}
 	if (strcmp(r->method, "POST") == 0 && r->scope != SCOPE_NODE && r->scope != SCOPE_PUBLIC) {
 		json_array_append_new(list,
 		    json_pack("{s:s, s:s, s:{s:s, s:i}}", "name", "Idempotency-Key", "in", "header",
@@ -69,6 +75,20 @@ static json_t *body_of(const struct route *r)
 	    content);
 }
 
+/* A shared reply has a tag, and a reply without a body if the client has it already. */
+static void add_tagged(json_t *responses, json_t *ok)
+{
+	json_object_set_new(ok, "headers",
+	    json_pack("{s:{s:s, s:{s:s}}, s:{s:s, s:{s:s}}}", "ETag", "description",
+		"A weak tag of the reply, in which ages do not count.", "schema", "type", "string",
+		"Content-Encoding", "description",
+		"gzip, if Accept-Encoding permits it and the reply has 1 KiB or more.", "schema",
+		"type", "string"));
+	json_object_set_new(responses, "304",
+	    json_pack("{s:s}", "description",
+		"The reply has the tag of If-None-Match. There is no body."));
+}
+
 static json_t *operation_json(const struct route *r)
 {
 	json_t *op = json_object(), *params = json_array(), *responses = json_object(), *ok;
@@ -82,6 +102,9 @@ static json_t *operation_json(const struct route *r)
 		    json_pack("{s:{s:o}}", "application/json", "schema", schema_ref(r->out)));
 	}
 	json_object_set_new(responses, status, ok);
+	if (r->shared) {
+		add_tagged(responses, ok);
+	}
 	json_object_set_new(responses, "default",
 	    json_pack("{s:s, s:{s:{s:o}}}", "description", "A problem (RFC 9457).", "content",
 		"application/problem+json", "schema", schema_ref("Problem")));

@@ -91,15 +91,24 @@ json_t *view_parse(const char *text)
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
+void reply_send(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	served_count(q, status);
+	q->http->gone = NULL;
+	httpd_reply(q->http, status, type, body, n);
+	areq_end(q);
+}
+
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
 	if (q->settle && q->settle(q, status, type, body, n)) {
 		return;
 	}
-	served_count(q, status);
-	q->http->gone = NULL;
-	httpd_reply(q->http, status, type, body, n);
-	areq_end(q);
+	if (q->share != NULL) {
+		share_reply(q, status, type, body, n);
+		return;
+	}
+	reply_send(q, status, type, body, n);
 }
 
 void areq_json(struct areq *q, int status, json_t *doc)
@@ -113,39 +122,9 @@ void areq_json(struct areq *q, int status, json_t *doc)
 	areq_reply(q, status, "application/json", text, strlen(text));
 }
 
-void areq_text(struct areq *q, int status, const char *json_text_)
-{
-	areq_json(q, status, view_parse(json_text_));
-}
-
 void areq_done(struct areq *q)
 {
 	areq_reply(q, q->route->status, "application/json", "{}", 2);
-}
-
-void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cursor)
-{
-	json_t *items = json_array();
-
-	for (size_t i = 0; i < n; i++) {
-		json_array_append_new(items, view_parse(docs[i]));
-	}
-	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
-}
-
-void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n)
-{
-	size_t limit = (size_t) * (const int32_t *)q->own;
-	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		docs[i] = rows[i].doc;
-	}
-	if (n > limit) {
-		n = limit;
-		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
-	}
-	areq_list(q, docs, n, cursor);
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */

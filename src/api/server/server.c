@@ -162,6 +162,8 @@ static void api_release(void *p)
 {
 	struct api *api = p;
 
+	sbuf_fini(&api->body);
+	gzip_free(api->gzip);
 	arena_free(api->arena);
 }
 
@@ -178,6 +180,8 @@ void api_free(struct api *api)
 		api->parts = part->next;
 		part->fini(part);
 	}
+	shares_fini(api);
+	batches_fini(api);
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;

@@ -51,6 +51,9 @@ struct route {
 	/* schemas of body and reply (src/api/server/schemas.json); NULL = none or not JSON */
 	const char *in, *out;
 	const char *doc; /* published in the OpenAPI document */
+	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It has
+	 * an ETag and may be compressed (form.c), so it must show no secret. */
+	bool shared;
 };
 
 /* A noun's rows. Each noun has one table, beside its handlers; src/api/nouns.c lists the tables. */
@@ -64,6 +67,12 @@ struct route_table {
 	{ \
 		.method = (m), .path = (p), .scope = SCOPE_##s, .run = (r), .body_max = (b), \
 		.query = (q), .status = (st), .in = (i), .out = (o), .doc = (d) \
+	}
+/* A shared GET of viewers. */
+#define ROUTE_READ(p, r, q, o, d) \
+	{ \
+		.method = "GET", .path = (p), .scope = SCOPE_VIEWER, .run = (r), .query = (q), \
+		.status = 200, .out = (o), .doc = (d), .shared = true \
 	}
 /* A POST whose statement stores the new row's id with the Idempotency-Key. */
 #define ROUTE_CREATE(p, s, r, sh, b, st, i, o, d) \
@@ -137,6 +146,10 @@ struct areq {
 	int reply_status; /* the reply that waits for the key to be settled */
 	const char *reply_type;
 	struct str reply_body;
+	struct share *share; /* set while this request's reply is that of others, too */
+	struct areq *mate; /* the next of them */
+	struct areq *batched; /* the next of a batch */
+	void (*batch_then)(struct areq *q, const struct pg_result *r, size_t row);
 	json_t *doc; /* freed with the request */
 	void *own; /* the handler's, in the arena */
 };
@@ -164,6 +177,20 @@ void areq_market(struct areq *q, void (*next)(struct areq *q));
 /* Calls let_go(kept) when the request ends, or when it keeps something else instead. */
 void areq_keep(struct areq *q, void *kept, void (*let_go)(void *kept));
 
+/* ---- rows by id (batch.c) -------------------------------------------------------------------- */
+
+struct batch_kind {
+	/* Starts the statement that reads the rows of these ids, whose first column is the id. */
+	void (*start)(struct pg *pg, struct pg_req *req, const int64_t *ids, size_t n,
+	    int64_t at_us, void (*done)(struct op *));
+};
+#define BATCH_NONE SIZE_MAX
+/* Reads the row of q->id, together with those that other requests ask for, and calls `then` with its
+ * place in the result, or with BATCH_NONE if there is no such row. A failure is replied to. The
+ * kind is static. */
+void areq_batch(struct areq *q, const struct batch_kind *kind,
+    void (*then)(struct areq *q, const struct pg_result *r, size_t row));
+
 /* ---- held requests (wait.c, hold.c) ---------------------------------------------------------- */
 
 /* Registers the request under the key KIND ID ("j12") for at most hold_us. Call it before the
@@ -183,8 +210,6 @@ void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struc
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n);
 /* Takes doc and resolves its marks (view_resolve). */
 void areq_json(struct areq *q, int status, json_t *doc);
-/* The same from a document's text, as the store returns it. */
-void areq_text(struct areq *q, int status, const char *json_text);
 void areq_done(struct areq *q); /* the route's status and "{}" */
 void areq_fail(struct areq *q, enum spot_rc rc, const char *fmt, ...) PRINTF(3, 4);
 /* 400 INVALID, with the member or parameter that is wrong. */
@@ -193,16 +218,32 @@ void areq_error(struct areq *q, const struct spot_err *err);
 /* field: NULL = none */
 void areq_problem(struct areq *q, int status, const struct spot_err *err, const char *field);
 
-/* Resolves the marks of the store's documents: "x@" "x@age" "x$"; see
- * migrations/0003_api_views.sql. */
+/* Resolves the marks of a document made of the store's (base/text/json_marks.h). */
 void view_resolve(json_t *doc, int64_t now_us);
 /* Parses a document of the store; returns null on an error, which the server never makes. */
 json_t *view_parse(const char *text);
+
+/* ---- replies written from rows (list.c) ------------------------------------------------------ */
+
+/* Replies with a document's text, as the store returns it. Resolves its marks. */
+void areq_text(struct areq *q, int status, const char *json_text);
+/* Replies {"items":ITEMS,"next":null}; items is the text of an array, as the store returns it. */
+void areq_items(struct areq *q, const char *items);
 /* {"items":[...],"next":cursor|null} out of documents. cursor NULL = the last page. */
 void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cursor);
-/* The same for one page. *q->own is its limit (int32_t); the statement reads one row more, which
- * tells that another page follows. */
-void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n);
+/* A page of documents (see areq_list_page). */
+void areq_list_docs(struct areq *q, const struct q_listed_row *rows, size_t n);
+/* The same out of the first n rows of the statement's result. `more`, which may be NULL, adds
+ * members to a row's object; each begins with a comma. */
+void areq_list_rows(struct areq *q, const struct shape *shape, size_t n, const char *cursor,
+    void (*more)(struct areq *q, struct sbuf *b, size_t row));
+/* The same for one page, whose cursor is the first column. *q->own begins with its limit (int32_t);
+ * the statement reads one row more, which tells that another page follows. */
+void areq_list_page(struct areq *q, const struct shape *shape,
+    void (*more)(struct areq *q, struct sbuf *b, size_t row));
+/* The buffer of a reply, empty. The handler fills it and calls areq_body_reply in the same turn. */
+struct sbuf *areq_body_begin(struct areq *q);
+void areq_body_reply(struct areq *q, int status);
 
 /* ---- parameters (params.c) ------------------------------------------------------------------- */
 
@@ -240,6 +281,7 @@ void auth_refuse_ended(struct areq *q);
 /* ---- the server's state ---------------------------------------------------------------------- */
 
 #define WAIT_BUCKETS 4096
+#define SHARE_BUCKETS 256
 #define API_LATENCY_BUCKETS 12
 extern const int64_t api_latency_bounds_us[API_LATENCY_BUCKETS];
 
@@ -264,6 +306,9 @@ struct api_part {
 	struct api_part *next;
 	void (*fini)(struct api_part *part);
 };
+struct share;
+struct batch;
+struct gzip;
 
 struct api {
 	struct loop *loop;
@@ -287,6 +332,12 @@ struct api {
 	struct job_groups *job_groups;
 	struct job_rates *job_rates;
 	struct str openapi; /* made at the first request */
+	struct sbuf body; /* of the reply being written */
+	struct share *shares[SHARE_BUCKETS], *shares_start;
+	struct loop_task shares_task;
+	int64_t shared; /* requests that joined another one's share */
+	struct batch *batches; /* one for each kind */
+	struct gzip *gzip; /* made at the first use */
 	struct pg_req purge;
 	struct loop_timer purge_timer;
 	int64_t started_us;

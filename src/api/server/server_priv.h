@@ -34,6 +34,30 @@ void idem_begin(struct areq *q);
 /* dispatch.c: callbacks of the HTTP server; ctx is the struct api. */
 void api_handle(void *ctx, struct httpd_req *r);
 size_t api_body_max(void *ctx, const char *method, const char *path);
+/* reply.c: counts and sends a reply, and ends the request. */
+void reply_send(struct areq *q, int status, const char *type, const char *body, size_t n);
+/* share.c */
+/* Takes a request of a shared route, whose handler then runs for it or for another one; false: it
+ * runs alone. */
+bool share_begin(struct areq *q);
+/* Replies to q, which ran the handler, and to all that share its reply. */
+void share_reply(struct areq *q, int status, const char *type, const char *body, size_t n);
+void shares_fini(struct api *api);
+/* batch.c */
+void batches_fini(struct api *api);
+/* form.c */
+#define TAG_MAX 24
+struct form { /* one reply of status 200 for several requests */
+	const char *type, *body;
+	size_t n;
+	char tag[TAG_MAX]; /* made at the first use, as packed */
+	struct str packed;
+};
+void form_send(struct areq *q, struct form *f);
+void tag_make(const char *body, size_t n, char tag[TAG_MAX]);
+bool tag_matches(const char *if_none_match, const char *tag);
+bool gzip_accepted(const char *accept_encoding);
+void gzip_free(struct gzip *g); /* NULL accepted */
 /* stream.c */
 struct stream_hub *hub_new(struct api *api);
 void hub_free(struct stream_hub *h);

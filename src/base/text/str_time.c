@@ -180,35 +180,63 @@ static int64_t floor_div(int64_t a, int64_t b)
 	return a / b - (a % b < 0);
 }
 
-static int format_seconds(int64_t us, char buf[TIME_TEXT_MAX], int *ret_frac)
+/* Writes v in n digits. */
+static char *digits_write(char *p, int64_t v, int n)
+{
+	for (int i = n - 1; i >= 0; i--, v /= 10) {
+		p[i] = (char)('0' + v % 10);
+	}
+	return p + n;
+}
+
+/* Writes the text without its zone and returns its end. A list has thousands of times, so this
+ * avoids snprintf() for the years 0 to 9999. */
+static char *format_seconds(int64_t us, char buf[TIME_TEXT_MAX], int *ret_frac)
 {
 	int64_t days = floor_div(us, US_PER_DAY);
 	int64_t rest = us % US_PER_DAY + (us % US_PER_DAY < 0 ? US_PER_DAY : 0);
 	int64_t s = rest / SPOT_US_PER_S;
+	char *p = buf;
 	int64_t y;
 	int m, d;
 
 	date_from_days(days, &y, &m, &d);
 	*ret_frac = (int)(rest % SPOT_US_PER_S);
-	return snprintf(buf, TIME_TEXT_MAX, "%04" PRId64 "-%02d-%02dT%02d:%02d:%02d", y, m, d,
-	    (int)(s / 3600), (int)(s / 60 % 60), (int)(s % 60));
+	if (y < 0 || y > 9999) {
+		return buf +
+		    snprintf(buf, TIME_TEXT_MAX, "%04" PRId64 "-%02d-%02dT%02d:%02d:%02d", y, m, d,
+			(int)(s / 3600), (int)(s / 60 % 60), (int)(s % 60));
+	}
+	p = digits_write(p, y, 4);
+	*p++ = '-';
+	p = digits_write(p, m, 2);
+	*p++ = '-';
+	p = digits_write(p, d, 2);
+	*p++ = 'T';
+	p = digits_write(p, s / 3600, 2);
+	*p++ = ':';
+	p = digits_write(p, s / 60 % 60, 2);
+	*p++ = ':';
+	return digits_write(p, s % 60, 2);
 }
 
 const char *format_time(int64_t us, char buf[TIME_TEXT_MAX])
 {
 	int frac;
-	int n = format_seconds(us, buf, &frac);
+	char *p = format_seconds(us, buf, &frac);
 
-	snprintf(buf + n, TIME_TEXT_MAX - (size_t)n, ".%06dZ", frac);
+	*p++ = '.';
+	p = digits_write(p, frac, 6);
+	memcpy(p, "Z", 2);
 	return buf;
 }
 
 const char *format_time_s(int64_t us, char buf[TIME_TEXT_MAX])
 {
 	int frac;
-	int n = format_seconds(us, buf, &frac);
+	char *p = format_seconds(us, buf, &frac);
 
-	snprintf(buf + n, TIME_TEXT_MAX - (size_t)n, "Z");
+	memcpy(p, "Z", 2);
 	return buf;
 }
 

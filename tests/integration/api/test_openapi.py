@@ -17,6 +17,7 @@ class Document(unittest.TestCase):
                 text = f.read()
             found |= set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', text))
             found |= {("POST", p) for p in re.findall(r'ROUTE_(?:CREATE|CLAIM)\("([^"]+)"', text)}
+            found |= {("GET", p) for p in re.findall(r'ROUTE_READ\("([^"]+)"', text)}
         return found
 
     def test_every_route_is_in_the_document_and_nothing_else(self):
@@ -47,6 +48,13 @@ class Document(unittest.TestCase):
                 for name in re.findall(r"\{(\w+)\}", path):
                     self.assertIn(name, [p["name"] for p in op["parameters"] if p["in"] == "path"])
                 self.assertEqual("requestBody" in op and method in ("get", "delete"), False, path)
+
+    def test_replies_that_have_a_tag_say_so(self):
+        listed = A.doc["paths"]["/v1/jobs"]["get"]
+        self.assertIn("304", listed["responses"])
+        self.assertIn("ETag", listed["responses"]["200"]["headers"])
+        self.assertIn("If-None-Match", [p["name"] for p in listed["parameters"]])
+        self.assertNotIn("304", A.doc["paths"]["/v1/tokens"]["get"]["responses"])
 
     def test_undocumented_members_would_be_noticed(self):
         with self.assertRaises(AssertionError):

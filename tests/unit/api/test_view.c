@@ -1,7 +1,9 @@
 /* The API's views of the store's documents, and clean input. */
 #include "base/base.h"
 #include "api/nouns.h"
+#include "api/server/server_priv.h"
 #include "base/rng.h"
+#include "base/text/json_marks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,10 +14,18 @@
 static void assert_resolves(const char *in, const char *out)
 {
 	struct arena *a = arena_new(0);
-	json_t *doc = view_parse(in);
+	json_t *doc = view_parse(in), *written;
+	struct sbuf b;
 
 	view_resolve(doc, NOW);
 	assert_string_equal(json_text(a, doc), out);
+	/* The writer that makes no tree says the same. */
+	sbuf_init(&b, 0);
+	json_marks_put(&b, in, strlen(in), NOW);
+	written = view_parse(b.p);
+	assert_true(json_equal(written, doc));
+	sbuf_fini(&b);
+	json_decref(written);
 	json_decref(doc);
 	arena_free(a);
 }
@@ -44,6 +54,38 @@ static void keys_that_only_look_like_marks_stay(void **state UNUSED)
 {
 	assert_resolves("{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}",
 	    "{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}");
+}
+
+static void tags_stay_while_only_ages_grow(void **state UNUSED)
+{
+	static const char *const bodies[] = { "{\"age_s\":1,\"x\":2}", "{\"age_s\":31,\"x\":2}",
+		"{\"age_s\":1,\"x\":3}", "{\"age_s\":null,\"x\":2}", "{\"age\":1,\"x\":2}" };
+	char first[TAG_MAX], tag[TAG_MAX];
+
+	tag_make(bodies[0], strlen(bodies[0]), first);
+	tag_make(bodies[1], strlen(bodies[1]), tag);
+	assert_string_equal(tag, first);
+	for (size_t i = 2; i < ARRAY_LEN(bodies); i++) {
+		tag_make(bodies[i], strlen(bodies[i]), tag);
+		assert_string_not_equal(tag, first);
+	}
+}
+
+static void headers_say_what_the_client_has_and_accepts(void **state UNUSED)
+{
+	assert_true(tag_matches("W/\"1\"", "W/\"1\""));
+	assert_true(tag_matches("\"0\" , \"1\"", "W/\"1\""));
+	assert_true(tag_matches(" * ", "W/\"1\""));
+	assert_false(tag_matches("W/\"11\"", "W/\"1\""));
+	assert_false(tag_matches("1", "W/\"1\""));
+	assert_false(tag_matches("", "W/\"1\""));
+	assert_false(tag_matches(NULL, "W/\"1\""));
+	assert_true(gzip_accepted("gzip"));
+	assert_true(gzip_accepted("deflate, GZIP;q=0.001 , br"));
+	assert_false(gzip_accepted("gzip;q=0.000"));
+	assert_false(gzip_accepted("gzip; q=0"));
+	assert_false(gzip_accepted("x-gzip, gzipped"));
+	assert_false(gzip_accepted(NULL));
 }
 
 static void ids_have_their_letter_or_none(void **state UNUSED)
@@ -132,6 +174,8 @@ int main(void)
 		cmocka_unit_test(marks_become_times_ages_and_money),
 		cmocka_unit_test(marks_are_found_at_every_depth_and_order_is_kept),
 		cmocka_unit_test(keys_that_only_look_like_marks_stay),
+		cmocka_unit_test(tags_stay_while_only_ages_grow),
+		cmocka_unit_test(headers_say_what_the_client_has_and_accepts),
 		cmocka_unit_test(ids_have_their_letter_or_none),
 		cmocka_unit_test(clean_text_is_utf8_without_controls),
 		cmocka_unit_test(the_openapi_text_is_made_from_the_table),

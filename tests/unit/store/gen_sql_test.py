@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The SQL binding generator: bad headers fail with file and line. Good ones give the promised C."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -157,6 +158,32 @@ class GenTest(unittest.TestCase):
                 ("-- name: x\n-- copy: COPY t FROM STDIN\n-- rows: none\n-- writes: yes\nSELECT 1", ["a.sql:2"])):
             with self.subTest(sql=sql):
                 self.bad(sql, *words)
+
+    def test_the_shape_of_a_row_becomes_steps(self):
+        h, c = self.good("-- name: x\n-- rows: many id int8, at int8?, p_id int4?, p_name text?, n int8, t text\n"
+                         "-- json: id#j, seen@age, pool{id#p, name}, price$, -\n-- writes: no\nSELECT 1\n"
+                         "-- name: y\n-- rows: 0..1 as x\n-- writes: no\nSELECT 2\n")
+        self.assertIn("extern const struct shape q_shape_x;", h)
+        self.assertIn("extern const struct shape q_shape_y;", h)
+        steps = re.findall(r"\{ \.kind = (.+) \},", c.split("steps_x[] = {")[1].split("};")[0])
+        self.assertEqual(steps, [
+            r"""SHAPE_ID, .col = 0, .key = { "\"id\":", 5 }, .letter = 'j'""",
+            r"""SHAPE_AGE, .col = 1, .key = { "\"seen_at\":", 10 }, .second = { "\"age_s\":", 8 }""",
+            r"""SHAPE_OPEN, .col = 2, .key = { "\"pool\":", 7 }, .skip = 3""",
+            r"""SHAPE_ID, .col = 2, .key = { "\"id\":", 5 }, .letter = 'p'""",
+            r"""SHAPE_TEXT, .col = 3, .key = { "\"name\":", 7 }""",
+            "SHAPE_CLOSE, .col = 0",
+            r"""SHAPE_MONEY, .col = 4, .key = { "\"price_micros\":", 15 }, .second = { "\"price_usd\":", 12 }"""])
+        for shape, word in (("id", "items"), ("id#j, seen@, pool, x, n$, t$", "needs an integer"), ("id, a, b, c, d, e, f", "no column"),
+                            ("id#j, Bad", "no item"), ("id{", "no item")):
+            self.bad_again("-- name: x\n-- rows: many id int8, at int8?, p_id int4?, p_name text?, n int8, t text\n-- json: %s\n"
+                           "-- writes: no\nSELECT 1\n" % shape, word)
+        self.bad_again("-- name: y\n-- rows: many as x\n-- writes: no\nSELECT 2\n", "no statement 'x'")
+
+    def bad_again(self, sql, word):
+        self.put("sql/a.sql", sql)
+        r = self.run_gen()
+        self.assertEqual((r.returncode, word in r.stderr), (1, True), r.stderr)
 
     def test_migrations_need_a_name_and_no_holes(self):
         self.put("sql/a.sql", "")

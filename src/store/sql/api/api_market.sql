@@ -1,13 +1,35 @@
 -- Prices, pools, providers, quotas.
 
--- Cheapest first; the cursor is the last row's price and id.
+-- Cheapest first; the cursor is the last row's price and id. A page of all has a plan of its own (see
+-- api_jobs). The record's hours come as thousandths.
 -- name: api_prices
+-- params: after_micros int8, after_id int4, most int4, since_day int4
+-- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
+--   pool_market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
+--   arch text, offered bool, price_micros int8?, per_gpu_micros int8?, price_state text,
+--   price_why text, observed_us int8?, effective_us int8?, source text, signals text,
+--   cool_until_us int8?, cool_why text?, node_milli int8, reclaims int4, launches int4,
+--   refusals int4, nodes int8, market market, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
+--   own_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- json: id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%, gpu_mem_mib,
+--   vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why, observed@age,
+--   effective@, source, signals*, cooling_until@, cooling_why,
+--   record{node_hours%, reclaims, launches, refusals}, nodes, -, -, -, -, -, -, -, -, -, -
+-- row: api_pool
+-- writes: no
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM (SELECT * FROM (SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
+	WHERE p.offered AND (l.price_micros, l.pool_id) > ((SELECT $1), (SELECT $2))
+	ORDER BY l.price_micros, l.pool_id LIMIT 1001) y LIMIT (SELECT $3)) x
+JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
+ORDER BY x.price_micros, x.id
+
+-- Planned for each call (see api_jobs_filtered).
+-- name: api_prices_filtered
 -- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
 --   state text?, max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
--- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
---   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
---   share float8?, share_lo float8?, share_hi float8?
--- row: api_pool
+-- rows: many as api_prices
 -- writes: no
 WITH x AS (
 	SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
@@ -19,21 +41,19 @@ WITH x AS (
 		AND (l.price_micros, l.pool_id) > ($9, $10)
 	ORDER BY l.price_micros, l.pool_id LIMIT $11
 )
-SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
-	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
-FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $12) m
+WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
 ORDER BY x.price_micros, x.id
 
 -- Returns the cheapest plausible price per GPU-hour of each GPU, provider and market.
 -- name: api_prices_gpus
 -- params: gpu text?, provider text?, region text?, since_day int4
--- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
---   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
---   share float8?, share_lo float8?, share_hi float8?
--- row: api_pool
+-- rows: many as api_prices
 -- writes: no
-SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
-	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
 FROM (
 	SELECT DISTINCT ON (p.gpu_name, p.provider, p.market) p.gpu_name, p.id, p.provider, p.market,
 		(l.price_micros * 1000 / p.gpu_milli)::int8 AS per_gpu
@@ -42,8 +62,49 @@ FROM (
 		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
 		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
 	ORDER BY p.gpu_name, p.provider, p.market, l.state = 'implausible', l.state = 'stale', per_gpu, p.id) x
-JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $4) m
+JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
 ORDER BY x.gpu_name, x.provider, x.market
+
+-- name: api_pools
+-- params: after_id int4, most int4, since_day int4
+-- rows: many as api_prices
+-- writes: no
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > (SELECT $1) ORDER BY id LIMIT 1001) y LIMIT (SELECT $2)) x
+JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $3) m
+ORDER BY x.id
+
+-- Planned for each call (see api_jobs_filtered).
+-- name: api_pools_filtered
+-- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
+--   state text?, max_micros int8?, after_id int4, most int4, since_day int4
+-- rows: many as api_prices
+-- writes: no
+WITH x AS (
+	SELECT p.id FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id
+	WHERE p.offered AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
+		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
+		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
+		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
+		AND ($8::int8 IS NULL OR l.price_micros <= $8)
+		AND p.id > $9
+	ORDER BY p.id LIMIT $10
+)
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $11) m
+WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
+ORDER BY x.id
+
+-- One pool, offered or not.
+-- name: api_pool
+-- params: id int4, since_day int4
+-- rows: 0..1 as api_prices
+-- writes: no
+SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
+	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+FROM pool_shown d, LATERAL pool_told(d.pool_id, $2) m WHERE d.pool_id = $1
 
 -- Returns rejected price points, the newest first.
 -- name: api_prices_refused
@@ -59,30 +120,6 @@ FROM (SELECT r.* FROM price_refused r JOIN pool p ON p.id = r.pool_id
 	ORDER BY r.observed_us DESC, r.pool_id LIMIT $6) r
 JOIN api_pool d ON d.id = r.pool_id ORDER BY r.observed_us DESC, r.pool_id
 
--- name: api_pools
--- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
---   state text?, max_micros int8?, after_id int4, most int4, one int4?, since_day int4
--- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
---   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
---   share float8?, share_lo float8?, share_hi float8?
--- row: api_pool
--- writes: no
-WITH x AS (
-	SELECT p.id FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id
-	WHERE ($11::int4 IS NULL OR p.id = $11) AND (p.offered OR $11::int4 IS NOT NULL)
-		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
-		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
-		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
-		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
-		AND ($8::int8 IS NULL OR l.price_micros <= $8)
-		AND p.id > $9
-	ORDER BY p.id LIMIT $10
-)
-SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
-	m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
-FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
-ORDER BY x.id
-
 -- Returns the points of an interval, and the one in force at its beginning.
 -- name: api_pool_history
 -- params: pool_id int4, from_us int8, to_us int8, most int4
@@ -97,16 +134,15 @@ FROM ((SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us >= $2 AND ob
 -- Returns the marks of a history: silences of its feed, reclaimed machines, refused launches.
 -- name: api_pool_marks
 -- params: pool_id int4, from_us int8, to_us int8
--- rows: 1 doc text
+-- rows: 1 gaps text, marks text
 -- writes: no
-SELECT json_build_object(
-	'gaps', coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, $2), 'to@', least(g.to_us, $3)) ORDER BY g.from_us)
+SELECT coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, $2), 'to@', least(g.to_us, $3)) ORDER BY g.from_us)
 		FROM feed_gap g JOIN pool p ON p.id = $1 AND g.provider = p.provider AND g.region IN ('', p.region)
 			AND g.feed = CASE p.market WHEN 'spot' THEN 'prices_spot' ELSE 'prices_on_demand' END
-		WHERE g.to_us > $2 AND g.from_us < $3), '[]'::json),
-	'marks', coalesce((SELECT json_agg(json_build_object('@', n.ended_us, 'kind', n.end_cause, 'node', 'n' || n.id)
+		WHERE g.to_us > $2 AND g.from_us < $3), '[]'::json)::text AS gaps,
+	coalesce((SELECT json_agg(json_build_object('@', n.ended_us, 'kind', n.end_cause, 'node', 'n' || n.id)
 		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
-			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json))::text AS doc
+			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json)::text AS marks
 
 -- Returns the pools that we used, with their records. The hazard model derives the neighbours'
 -- hazards from them.

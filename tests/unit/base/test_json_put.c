@@ -1,0 +1,139 @@
+/* JSON written value by value: a reader cannot tell it from what jansson prints. */
+#include "base/base.h"
+#include "unit.h"
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "base/text/json.h"
+#include "base/text/json_marks.h"
+#include "base/text/json_put.h"
+#include "base/text/str.h"
+
+#include <math.h>
+
+/* Takes v. */
+static void assert_reads(struct sbuf *b, json_t *v)
+{
+	json_t *got = json_loads(b->p, JSON_DECODE_ANY, NULL);
+	struct arena *a = arena_new(0);
+	const char *text = json_text(a, v);
+	json_t *want = json_loads(text, JSON_DECODE_ANY, NULL);
+
+	if (got == NULL || !json_equal(got, want)) {
+		fail_msg("'%s' is not '%s'", b->p, text);
+	}
+	json_decref(got);
+	json_decref(want);
+	json_decref(v);
+	arena_free(a);
+	sbuf_reset(b);
+}
+
+static void numbers_read_as_jansson_prints_them(void **state UNUSED)
+{
+	static const int64_t ints[] = { 0, 1, -1, 9, 10, INT64_MAX, INT64_MIN, 1000000 };
+	static const double reals[] = { 0, -0.0, 1, 0.1, 1e-7, 1e15, 1e17, 1e300, -2.5, 1.0 / 3 };
+	struct sbuf b;
+	struct rng rng;
+
+	sbuf_init(&b, 0);
+	rng_seeded_init(&rng, 7);
+	for (size_t i = 0; i < ARRAY_LEN(ints); i++) {
+		json_put_i64(&b, ints[i]);
+		assert_reads(&b, json_integer(ints[i]));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
+		json_put_f64(&b, reals[i]);
+		assert_reads(&b, json_real(reals[i]));
+	}
+	for (int i = 0; i < 2000; i++) {
+		int64_t micros = (int64_t)rng_u64(&rng) >> (14 + rng_u64(&rng) % 49);
+
+		json_put_usd(&b, micros);
+		assert_reads(&b, json_usd(micros));
+		json_put_i64(&b, micros);
+		assert_reads(&b, json_integer(micros));
+	}
+	json_put_f64(&b, INFINITY);
+	assert_string_equal(b.p, "null");
+	sbuf_fini(&b);
+}
+
+static void fixed_numbers_are_exact(void **state UNUSED)
+{
+	static const struct {
+		int64_t v;
+		int places;
+		bool point;
+		const char *text;
+	} cases[] = { { 8000, 3, false, "8" }, { 125, 3, false, "0.125" }, { 1500, 3, true, "1.5" },
+		{ 8000, 3, true, "8.0" }, { 0, 3, false, "0" }, { -2000000, 6, true, "-2.0" },
+		{ -1, 6, true, "-0.000001" }, { INT64_MIN, 6, true, "-9223372036854.775808" } };
+	struct sbuf b;
+
+	sbuf_init(&b, 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		json_put_fixed(&b, cases[i].v, cases[i].places, cases[i].point);
+		assert_string_equal(b.p, cases[i].text);
+		sbuf_reset(&b);
+	}
+	sbuf_fini(&b);
+}
+
+static void strings_and_times_read_as_jansson_prints_them(void **state UNUSED)
+{
+	static const char *const texts[] = { "", "a", "\"q\"", "\\", "a\nb\tc\rd\be\f",
+		"\x01\x1f\x0b", "\x7f", "\xc3\xa9\xe4\xb8\x96\xf0\x9f\x98\x80", "</script>" };
+	static const int64_t times[] = { 1, 1767323045000006, 253402300799999999, 0, -1,
+		-62135596800000000, 951782400000000 };
+	struct sbuf b;
+
+	sbuf_init(&b, 0);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		json_put_str(&b, texts[i], strlen(texts[i]));
+		assert_reads(&b, json_string(texts[i]));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+		json_put_time(&b, times[i]);
+		assert_reads(&b, json_time(times[i]));
+	}
+	sbuf_fini(&b);
+}
+
+static void documents_are_copied_without_blanks(void **state UNUSED)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ "{\"a\" : [1, 2.50,\n{} ], \"b\\\\\":\"x \\\" : y\"}",
+		    "{\"a\":[1,2.50,{}],\"b\\\\\":\"x \\\" : y\"}" },
+		{ "\"s@\"", "\"s@\"" },
+		{ " null ", "null" },
+		{ "0.30000000000000004", "0.3" },
+		{ "9007199254740993", "9007199254740993" },
+		{ "{\"t@\": {\"x\": [\"}\", 1]}, \"m$\" : \"word\", \"z\":1}",
+		    "{\"t_at\":null,\"m_micros\":\"word\",\"m_usd\":null,\"z\":1}" },
+		{ "{\"open", "{\"open" },
+	};
+	struct sbuf b;
+
+	sbuf_init(&b, 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		json_marks_put(&b, cases[i].in, strlen(cases[i].in), 0);
+		assert_string_equal(b.p, cases[i].out);
+		sbuf_reset(&b);
+	}
+	sbuf_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_read_as_jansson_prints_them),
+		cmocka_unit_test(fixed_numbers_are_exact),
+		cmocka_unit_test(strings_and_times_read_as_jansson_prints_them),
+		cmocka_unit_test(documents_are_copied_without_blanks),
+	};
+
+	return cmocka_run_group_tests_name("json_put", tests, NULL, NULL);
+}
