@@ -1,5 +1,5 @@
-/* The document of a job that was submitted just now, without reading it back. It has the members
- * and the order of the view api_job and of job_shown (jobs.c). */
+/* The document of a job that was submitted just now, without reading it back. It has the members of
+ * job_full.c. */
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 

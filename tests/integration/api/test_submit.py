@@ -56,7 +56,7 @@ class Groups(unittest.TestCase):
             said = A.job(self.text("doc-" + name, more))
             said.pop("warnings")
             shown = A.call("GET", "/v1/jobs/" + said["id"], expect=200)[1]
-            self.assertEqual(list(said.items()), list(shown.items()), name)
+            self.assertEqual(said, shown, name)
             kept = A.call("POST", "/v1/jobs", self.text(name, more), headers={"Idempotency-Key": "doc-" + name}, expect=201)
             again = A.call("POST", "/v1/jobs", self.text(name, more), headers={"Idempotency-Key": "doc-" + name}, expect=201)
             self.assertEqual((kept[1], again[2]["idempotent-replayed"]), (again[1], "true"))
