@@ -218,21 +218,14 @@ static int on_message_complete(llhttp_t *p)
 	return HPE_PAUSED;
 }
 
-static const llhttp_settings_t *parser_settings(void)
-{
-	static llhttp_settings_t s;
-
-	if (!s.on_url) {
-		llhttp_settings_init(&s);
-		s.on_url = on_url;
-		s.on_header_field = on_field;
-		s.on_header_value = on_value;
-		s.on_headers_complete = on_headers_complete;
-		s.on_body = on_body;
-		s.on_message_complete = on_message_complete;
-	}
-	return &s;
-}
+static const llhttp_settings_t parser_settings = {
+	.on_url = on_url,
+	.on_header_field = on_field,
+	.on_header_value = on_value,
+	.on_headers_complete = on_headers_complete,
+	.on_body = on_body,
+	.on_message_complete = on_message_complete,
+};
 
 /* ---- rules about headers --------------------------------------------------------------------- */
 
@@ -399,7 +392,7 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 	llhttp_errno_t e;
 
 	r->headers = arena_array(r->pub.arena, HTTPD_HEADERS_MAX, sizeof(*r->headers));
-	llhttp_init(&c->parser, HTTP_REQUEST, parser_settings());
+	llhttp_init(&c->parser, HTTP_REQUEST, &parser_settings);
 	c->parser.data = c;
 	e = llhttp_execute(&c->parser, head, n);
 	if (e != HPE_OK && e != HPE_PAUSED) {
