@@ -90,6 +90,7 @@ enum spot_rc engine_role_new(const struct engine_role_deps *deps, struct engine_
 	r->pg = pg_new(r->loop,
 	    &(struct pg_conf){ .dsn = deps->dsn,
 		.connections = (int)c->db_connections,
+		.long_connections = (int)c->db_connections / 2,
 		.statement_timeout_us = c->db_timeout_us,
 		.application = "spotd" });
 	r->http = http_client_new(r->loop,

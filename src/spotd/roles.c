@@ -441,6 +441,8 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	d.pg = pg_new(d.loop,
 	    &(struct pg_conf){ .dsn = dsn,
 		.connections = o->role_api ? (int)conf->db_connections : 1,
+		.long_connections = (int)conf->db_connections / 4,
+		.agent_connections = (int)conf->db_connections / 4,
 		.statement_timeout_us = conf->db_timeout_us,
 		.application = "spotd" });
 	rc = daemon_start(&d, dsn, &err);

@@ -13,6 +13,7 @@ begin with "--" and two or more blanks:
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
+    -- lane: long                               (optional, long | agent: its connections, io/pg/pg.h)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -126,6 +127,7 @@ class Stmt:
     def __init__(self, path, line):
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
+        self.lane = "quick"
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -205,6 +207,10 @@ class Stmt:
             if text not in ("yes", "no"):
                 bad(self.path, line, "writes must be yes or no")
             self.writes = text == "yes"
+        elif key == "lane":
+            if text not in ("long", "agent"):
+                bad(self.path, line, "lane must be long or agent")
+            self.lane = text
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
@@ -423,6 +429,8 @@ def gen_row_reader(name, cols):
 def stmt_init(s):
     n = s.name
     more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
+    if s.lane != "quick":
+        more += ", .lane = PG_" + s.lane.upper()
     return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
             ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
                 n, n, len(s.flat()), "params_" + n if s.params else "NULL",

@@ -12,6 +12,7 @@
 --   quota_unit text?, quota_limit int8?, quota_used int8?, record text?,
 --   price_mean float8?, price_var float8?, price_cover float8?
 -- writes: no
+-- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
 used AS MATERIALIZED (
 	SELECT p.provider, p.region, p.quota_class, p.market, count(*) AS n, sum(p.vcpus) AS vcpus,
