@@ -190,8 +190,6 @@ void api_handle(void *ctx, struct httpd_req *r)
 	struct areq *q = areq_new(ctx, r);
 	bool known;
 
-	httpd_set(r, "Cache-Control", "no-store");
-	httpd_set(r, "X-Content-Type-Options", "nosniff");
 	if (!route_find(&q->api->routes, r->method, r->path, &q->route_at, &known)) {
 		refuse_path(q, known);
 		return;

@@ -15,6 +15,8 @@ struct areq *areq_new(struct api *api, struct httpd_req *r)
 		q->next->prev = q;
 	}
 	api->reqs = q;
+	httpd_set(r, "Cache-Control", "no-store");
+	httpd_set(r, "X-Content-Type-Options", "nosniff");
 	return q;
 }
 

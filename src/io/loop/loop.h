@@ -33,7 +33,7 @@ void *loop_ev(struct loop *l); /* struct ev_loop *, for src/io only */
 struct loop_timer {
 	void (*fire)(struct loop_timer *t);
 	struct loop *loop;
-	void *priv[12]; /* ev_timer lives here; size asserted in loop.c */
+	void *priv[3]; /* its place in the heap; size asserted in loop.c */
 	bool armed;
 };
 void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fire)(struct loop_timer *));
@@ -45,7 +45,7 @@ void loop_timer_stop(struct loop_timer *t); /* idempotent */
 struct loop_fd {
 	void (*ready)(struct loop_fd *f, int events);
 	struct loop *loop;
-	void *priv[8];
+	void *priv[6];
 	int fd, events;
 	bool armed;
 };

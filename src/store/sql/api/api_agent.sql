@@ -95,20 +95,38 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
 INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES ($3, 'node', 'n' || $1::int8, $1,
 	'ENROL_REFUSED', $2, 'api')
 
--- Returns the node's live attempt, of which it has at most one. Only ended attempts are ordered by
+-- Returns the node and its live attempt, of which it has at most one. Only ended attempts are ordered by
 -- their start, which a clock step may falsify.
 -- name: api_agent_want
 -- params: node_id int8
--- rows: 0..1 state node_state, drain_deadline_us int8?, why text, job_id int8?, epoch int4?,
---   desired text?, version int8?, phase attempt_phase?, attempt_deadline_us int8?, drain_why text?,
---   live bool
+-- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
+--   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
+--   attempt_deadline_us int8?, drain_why text?, live bool
+-- row: agent_want
 -- writes: no
 -- lane: agent
-SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
-	a.drain_why, a.job_id IS NOT NULL AND a.ended_us IS NULL
+SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
+	a.version, a.phase, a.drain_deadline_us, a.drain_why,
+	a.job_id IS NOT NULL AND a.ended_us IS NULL
 FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
 	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.id = $1
+
+-- The same by the node's session.
+-- name: api_agent_poll
+-- params: hash bytea
+-- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
+--   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
+--   attempt_deadline_us int8?, drain_why text?, live bool
+-- row: agent_want
+-- writes: no
+-- lane: agent
+SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
+	a.version, a.phase, a.drain_deadline_us, a.drain_why,
+	a.job_id IS NOT NULL AND a.ended_us IS NULL
+FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
+	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
+WHERE n.session_hash = $1
 
 -- The hazard is that of the newest decision for this machine, whichever job or fleet it was for.
 -- For a gang, or several fleet nodes chosen together, the decision names one.
