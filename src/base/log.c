@@ -17,7 +17,8 @@
 #define LINE_MAX_BYTES 16384
 #define VALUE_MAX_BYTES 4096
 
-static struct log_conf conf = {
+/* Threads log while one of them calls log_init(), so each member is read and written atomically. */
+static struct log_conf shared = {
 	.fd = STDERR_FILENO,
 	.level = LOG_INFO,
 	.json = false,
@@ -27,16 +28,25 @@ static struct log_conf conf = {
 
 void log_init(const struct log_conf *c)
 {
-	conf = *c;
-	if (conf.clock == NULL) {
-		conf.clock = &clock_real;
-	}
-	if (conf.program == NULL) {
-		conf.program = "";
-	}
-	if (conf.level == 0) {
-		conf.level = LOG_INFO;
-	}
+	const struct clock *clock = c->clock != NULL ? c->clock : &clock_real;
+
+	__atomic_store_n(&shared.fd, c->fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&shared.level, c->level != 0 ? c->level : LOG_INFO, __ATOMIC_RELAXED);
+	__atomic_store_n(&shared.json, c->json, __ATOMIC_RELAXED);
+	__atomic_store_n(&shared.program, c->program != NULL ? c->program : "", __ATOMIC_RELEASE);
+	__atomic_store_n(&shared.clock, clock, __ATOMIC_RELEASE);
+}
+
+/* The configuration of one line. */
+static struct log_conf log_conf_now(void)
+{
+	return (struct log_conf){
+		.fd = __atomic_load_n(&shared.fd, __ATOMIC_RELAXED),
+		.level = __atomic_load_n(&shared.level, __ATOMIC_RELAXED),
+		.json = __atomic_load_n(&shared.json, __ATOMIC_RELAXED),
+		.program = __atomic_load_n(&shared.program, __ATOMIC_ACQUIRE),
+		.clock = __atomic_load_n(&shared.clock, __ATOMIC_ACQUIRE),
+	};
 }
 
 static const char *level_name(enum log_level level)
@@ -69,14 +79,14 @@ static void put_text(struct sbuf *b, const char *s, bool json)
 	}
 }
 
-static void put_str(struct sbuf *b, const struct log_pair *p)
+static void put_str(struct sbuf *b, const struct log_pair *p, bool json)
 {
 	if (p->s == NULL) {
-		sbuf_puts(b, conf.json ? "null" : "-");
+		sbuf_puts(b, json ? "null" : "-");
 		return;
 	}
 	if (redact_name(p->key) && p->s[0] != '\0') {
-		put_text(b, "[redacted]", conf.json);
+		put_text(b, "[redacted]", json);
 		return;
 	}
 	char *copy = strdup(p->s);
@@ -88,17 +98,17 @@ static void put_str(struct sbuf *b, const struct log_pair *p)
 	if (n > VALUE_MAX_BYTES) {
 		memcpy(copy + VALUE_MAX_BYTES - 3, "...", 4);
 	}
-	put_text(b, copy, conf.json);
+	put_text(b, copy, json);
 	free(copy);
 }
 
-static void put_value(struct sbuf *b, const struct log_pair *p)
+static void put_value(struct sbuf *b, const struct log_pair *p, bool json)
 {
 	char text[MAX(USD_TEXT_MAX, 32)];
 
 	switch (p->type) {
 	case LOG_T_STR:
-		put_str(b, p);
+		put_str(b, p, json);
 		break;
 	case LOG_T_I64:
 		sbuf_printf(b, "%" PRId64, p->i);
@@ -107,7 +117,7 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 		if (isfinite(p->f)) {
 			sbuf_printf(b, "%.15g", p->f);
 		} else {
-			sbuf_puts(b, conf.json ? "null" : "nan");
+			sbuf_puts(b, json ? "null" : "nan");
 		}
 		break;
 	case LOG_T_BOOL:
@@ -118,7 +128,7 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 		break;
 	case LOG_T_DUR:
 		/* JSON is for programs: seconds. The other form is for people. */
-		if (conf.json) {
+		if (json) {
 			sbuf_puts(b, format_usd(p->i, text));
 		} else {
 			sbuf_puts(b, format_duration(p->i, text));
@@ -129,27 +139,28 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 	}
 }
 
-static void put_head(struct sbuf *b, enum log_level level, const char *event)
+static void put_head(struct sbuf *b, const struct log_conf *conf, enum log_level level,
+    const char *event)
 {
 	char when[TIME_TEXT_MAX];
 
-	format_time(conf.clock->wall_us(conf.clock), when);
-	if (conf.json) {
+	format_time(conf->clock->wall_us(conf->clock), when);
+	if (conf->json) {
 		sbuf_printf(b, "{\"ts\":\"%s\",\"level\":\"%s\",\"program\":", when,
 		    level_name(level));
-		sbuf_json_str(b, conf.program);
+		sbuf_json_str(b, conf->program);
 		sbuf_puts(b, ",\"event\":");
 		sbuf_json_str(b, event);
 	} else {
-		sbuf_printf(b, "%s %s %s%s%s", when, level_name(level), conf.program,
-		    conf.program[0] != '\0' ? " " : "", event);
+		sbuf_printf(b, "%s %s %s%s%s", when, level_name(level), conf->program,
+		    conf->program[0] != '\0' ? " " : "", event);
 	}
 }
 
-static void write_all(const char *p, size_t n)
+static void write_all(int fd, const char *p, size_t n)
 {
 	while (n > 0) {
-		ssize_t put = write(conf.fd, p, n);
+		ssize_t put = write(fd, p, n);
 
 		if (put < 0 && errno == EINTR) {
 			continue;
@@ -164,15 +175,17 @@ static void write_all(const char *p, size_t n)
 
 void log_event(enum log_level level, const char *event, const struct log_pair *pairs)
 {
+	struct log_conf conf;
 	struct sbuf b, pair;
 
-	if (level < conf.level) {
+	if (level < __atomic_load_n(&shared.level, __ATOMIC_RELAXED)) {
 		return;
 	}
 	int saved = errno;
+	conf = log_conf_now();
 	sbuf_init(&b, LINE_MAX_BYTES);
 	sbuf_init(&pair, 0);
-	put_head(&b, level, event);
+	put_head(&b, &conf, level, event);
 	for (; pairs->type != LOG_T_END; pairs++) {
 		sbuf_reset(&pair);
 		sbuf_puts(&pair, conf.json ? "," : " ");
@@ -182,14 +195,14 @@ void log_event(enum log_level level, const char *event, const struct log_pair *p
 			sbuf_puts(&pair, pairs->key);
 		}
 		sbuf_putc(&pair, conf.json ? ':' : '=');
-		put_value(&pair, pairs);
+		put_value(&pair, pairs, conf.json);
 		/* Add a pair whole or not at all, so that a long line stays valid JSON. */
 		if (b.n + pair.n + 2 <= LINE_MAX_BYTES) {
 			sbuf_add(&b, pair.p, pair.n);
 		}
 	}
 	sbuf_puts(&b, conf.json ? "}\n" : "\n");
-	write_all(b.p, b.n);
+	write_all(conf.fd, b.p, b.n);
 	sbuf_fini(&pair);
 	sbuf_fini(&b);
 	errno = saved;

@@ -29,7 +29,8 @@ const struct conf_item spotd_conf_items[] = {
 	    "Postgres, as a libpq connection string or URL. Empty: DATABASE_URL. Put passwords "
 	    "into ~/.pgpass or PGPASSFILE.",
 	    CONF_STR, 0, CONF_AT(dsn) },
-	{ "database", "connections", "8", "2", "64", "Connections of this process.", CONF_I64, 0,
+	{ "database", "connections", "8", "2", "64",
+	    "Connections of each role (API, engine) of this process.", CONF_I64, 0,
 	    CONF_AT(db_connections) },
 	{ "database", "statement_timeout", "30s", "1s", "10m",
 	    "A statement is cancelled after this time.", CONF_DURATION, 0, CONF_AT(db_timeout_us) },

@@ -1,6 +1,7 @@
 /*
  * Wires the roles together. api: public port, no cloud keys (no provider is opened). engine: cloud
- * keys, no port. all: both. They meet in the database only.
+ * keys, no port. all: both. They meet in the database only. The main loop has the signals, the
+ * agent's programs and the API; the engine has a thread of its own (engine_role.h).
  */
 #include "base/base.h"
 #include "api/api.h"
@@ -10,14 +11,14 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "engine/engine.h"
-#include "engine/market/market.h"
-#include "io/http/http.h"
 #include "spotd/agents.h"
 #include "spotd/daemon.h"
+#include "spotd/engine_role.h"
 #include "spotd/file.h"
 #include "spotd/version.h"
 #include "store/q.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -36,15 +37,10 @@ struct daemon {
 	struct loop *loop;
 	struct pg *pg;
 	struct api *api;
-	struct http_client *http;
-	struct call_shared *shared;
-	struct providers providers;
-	struct engine *engine;
-	struct poller *poller;
-	struct poller_conf poller_conf;
+	struct engine_role *engine;
 	struct arena *arena; /* strings of the engine's configuration */
 	struct agents agents;
-	char install[9], holder[96], agent_dir[4096];
+	char install[9], agent_dir[4096];
 	struct str enrol_key;
 	struct loop_signal term, intr, hup;
 	struct loop_timer stop_timer, drain_timer;
@@ -196,7 +192,7 @@ static void agents_changed(void *ctx)
 	}
 	if (d->engine != NULL) {
 		engine_conf_fill(d, &conf);
-		engine_reload(d->engine, &conf);
+		engine_role_reload(d->engine, &conf, &d->conf->poller);
 	}
 }
 
@@ -216,54 +212,19 @@ static void agents_read(struct daemon *d)
 	}
 }
 
-static int64_t poller_epoch(void *ctx)
+static enum spot_rc engine_start(struct daemon *d, const char *dsn, struct spot_err *err)
 {
-	const struct daemon *d = ctx;
-
-	return d->engine == NULL ? 0 : engine_epoch(d->engine);
-}
-
-static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
-{
-	const char *ca = str_empty(d->conf->ca_file) ? getenv("AWS_CA_BUNDLE") : d->conf->ca_file;
 	struct engine_conf conf;
-	char host[64] = "";
-	enum spot_rc rc;
 
-	d->http = http_client_new(d->loop,
-	    &(struct http_client_conf){ .ca_file = str_empty(ca) ? NULL : ca,
-		.user_agent = "spotbroker/" SPOTD_VERSION });
-	d->shared = engine_shared_new(d->loop, d->pg);
-	rc = providers_open(&d->providers, d->loop, d->http, d->conf, d->options->local, d->shared,
-	    err);
-	if (rc != SPOT_OK) {
-		return rc;
-	}
 	engine_conf_fill(d, &conf);
-	(void)gethostname(host, sizeof(host) - 1);
-	snprintf(d->holder, sizeof(d->holder), "%s/%d", host, (int)getpid());
-	d->engine = engine_new(&(struct engine_deps){ .loop = d->loop,
-	    .pg = d->pg,
-	    .providers = d->providers.list,
-	    .providers_n = d->providers.n,
-	    .conf = &conf,
-	    .install = d->install,
-	    .enrol_key = d->enrol_key,
-	    .holder = d->holder,
-	    .identity_off = d->providers.identity_off,
-	    .identity_off_n = d->providers.identity_off_n,
-	    .http = d->http,
-	    .unopened = d->providers.unopened,
-	    .unopened_n = d->providers.unopened_n });
-	d->poller_conf = d->conf->poller;
-	d->poller = poller_new(&(struct poller_deps){ .loop = d->loop,
-	    .pg = d->pg,
-	    .providers = d->providers.list,
-	    .providers_n = d->providers.n,
-	    .conf = &d->poller_conf,
-	    .epoch = poller_epoch,
-	    .ctx = d });
-	return SPOT_OK;
+	return engine_role_new(&(struct engine_role_deps){ .main = d->loop,
+				   .dsn = dsn,
+				   .conf = d->conf,
+				   .engine = &conf,
+				   .local = d->options->local,
+				   .install = d->install,
+				   .enrol_key = d->enrol_key },
+	    &d->engine, err);
 }
 
 static enum spot_rc state_write(const struct daemon *d, struct spot_err *err)
@@ -321,11 +282,9 @@ static void roles_stop(struct daemon *d, const char *signal_name)
 	if (d->api != NULL) {
 		api_drain(d->api);
 	}
-	poller_free(d->poller);
-	d->poller = NULL;
 	loop_timer_set(&d->stop_timer, STOP_US);
 	if (d->engine != NULL) {
-		engine_release(d->engine, lease_given, d);
+		engine_role_release(d->engine, lease_given, d);
 	} else {
 		lease_given(d);
 	}
@@ -410,8 +369,7 @@ static void got_hup(struct loop_signal *s)
 	log_start(d->conf);
 	if (d->engine != NULL) {
 		engine_conf_fill(d, &conf);
-		engine_reload(d->engine, &conf);
-		d->poller_conf = d->conf->poller;
+		engine_role_reload(d->engine, &conf, &d->conf->poller);
 	}
 	if (d->api != NULL) {
 		struct place_policy place = engine_place_policy(&d->conf->engine);
@@ -433,7 +391,7 @@ static void got_hup(struct loop_signal *s)
 /* ---- the daemon
  * ------------------------------------------------------------------------------------ */
 
-static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
+static enum spot_rc daemon_start(struct daemon *d, const char *dsn, struct spot_err *err)
 {
 	enum spot_rc rc = install_read(d, err);
 
@@ -444,7 +402,10 @@ static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
 		rc = api_start(d, err);
 	}
 	if (rc == SPOT_OK && d->options->role_engine) {
-		rc = engine_start(d, err);
+		rc = engine_start(d, dsn, err);
+	}
+	if (rc == SPOT_OK && d->engine != NULL) {
+		rc = engine_role_start(d->engine, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = state_write(d, err);
@@ -454,11 +415,7 @@ static enum spot_rc daemon_start(struct daemon *d, struct spot_err *err)
 
 static void daemon_stop(struct daemon *d)
 {
-	poller_free(d->poller);
-	engine_free(d->engine);
-	providers_close(&d->providers);
-	engine_shared_free(d->shared);
-	http_client_free(d->http);
+	engine_role_free(d->engine);
 	api_free(d->api);
 	agents_fini(&d->agents);
 	pg_free(d->pg);
@@ -478,14 +435,17 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	enum spot_rc rc;
 
 	log_start(conf);
+	json_object_seed(0); /* before there are threads: jansson has no lock for it */
 	rng_real_init(&d.rng);
 	d.loop = loop_new(&clock_real, &d.rng);
 	d.pg = pg_new(d.loop,
 	    &(struct pg_conf){ .dsn = dsn,
-		.connections = (int)conf->db_connections,
+		.connections = o->role_api ? (int)conf->db_connections : 1,
+		.long_connections = (int)conf->db_connections / 4,
+		.agent_connections = (int)conf->db_connections / 4,
 		.statement_timeout_us = conf->db_timeout_us,
 		.application = "spotd" });
-	rc = daemon_start(&d, &err);
+	rc = daemon_start(&d, dsn, &err);
 	if (rc != SPOT_OK) {
 		log_error("spotd.start", STR("rc", spot_rc_name(rc)), STR("error", err.text));
 		daemon_stop(&d);
@@ -499,7 +459,8 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	log_info("spotd.ready", STR("version", SPOTD_VERSION), STR("install", d.install),
 	    STR("listen", d.api != NULL ? conf->address : ""),
 	    I64("port", d.api != NULL ? api_port(d.api) : 0),
-	    STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
+	    STR("admin_token_file", admin_token_file),
+	    I64("providers", engine_role_providers(d.engine)));
 	notify_systemd("READY=1");
 	loop_run(d.loop);
 	loop_signal_stop(&d.term);

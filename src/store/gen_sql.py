@@ -15,6 +15,7 @@ begin with "--" and two or more blanks:
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
     -- json: epoch, why                         (the row as a JSON object: one item a column, below)
     -- rows: many as api_jobs                   (columns and shape of an earlier statement in the file)
+    -- lane: long                               (optional, long | agent: its connections, io/pg/pg.h)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -138,6 +139,7 @@ class Stmt:
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.shape = self.like = None
+        self.lane = "quick"
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -222,6 +224,10 @@ class Stmt:
             self.writes = text == "yes"
         elif key == "json":
             self.shape = text
+        elif key == "lane":
+            if text not in ("long", "agent"):
+                bad(self.path, line, "lane must be long or agent")
+            self.lane = text
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
@@ -460,6 +466,8 @@ def gen_row_reader(name, cols):
 def stmt_init(s):
     n = s.name
     more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
+    if s.lane != "quick":
+        more += ", .lane = PG_" + s.lane.upper()
     return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
             ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
                 n, n, len(s.flat()), "params_" + n if s.params else "NULL",

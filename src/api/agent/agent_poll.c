@@ -13,14 +13,27 @@
 #define HOLD_MAX_MS 60000
 #define RECORD_DAYS 30
 
-struct poll {
-	int64_t job; /* the agent's job; 0 = none */
-	int32_t epoch;
+/* The state that the agent reports. */
+struct have {
+	int64_t job; /* 0 = none */
 	int64_t version;
+	int32_t epoch;
 	bool exited;
-	struct q_api_agent_want_row want;
+};
+
+struct poll {
+	struct have have;
+	uint64_t since; /* areq_notes before its statement */
+	struct q_agent_want_row want;
 	const char *desired;
 };
+
+/* All that stays of a poll while nothing changes. */
+struct poll_record {
+	struct areq_parked parked;
+	struct have have;
+};
+_Static_assert(sizeof(struct poll_record) <= 200, "100,000 agents wait at a time");
 
 /* ---- run: everything the agent needs to start ------------------------------------------------ */
 
@@ -154,7 +167,7 @@ static json_t *nodes_json(const struct job_spec *s, const struct q_api_agent_run
 /* left_us is right whatever the clock of the machine says. */
 static json_t *want_json(const struct areq *q, const struct poll *p)
 {
-	const struct q_api_agent_want_row *w = &p->want;
+	const struct q_agent_want_row *w = &p->want;
 	bool has = w->has_job_id && (w->live || strcmp(p->desired, "kill") == 0);
 	int64_t deadline = w->has_attempt_deadline_us ? w->attempt_deadline_us
 	    : w->has_drain_deadline_us                ? w->drain_deadline_us
@@ -204,7 +217,7 @@ static void run_read(struct areq *q)
 
 static const char *desired_of(const struct poll *p)
 {
-	const struct q_api_agent_want_row *w = &p->want;
+	const struct q_agent_want_row *w = &p->want;
 
 	switch (w->state) {
 	case NODE_TERMINATING:
@@ -225,48 +238,89 @@ static const char *desired_of(const struct poll *p)
 		return w->desired;
 	}
 	/* It still runs something whose attempt is over. */
-	return p->job && !p->exited ? "kill" : "idle";
+	return p->have.job && !p->have.exited ? "kill" : "idle";
 }
 
 /* Nothing to say that the agent does not know. */
 static bool want_same(const struct poll *p)
 {
-	const struct q_api_agent_want_row *w = &p->want;
+	const struct q_agent_want_row *w = &p->want;
+	const struct have *h = &p->have;
 
 	if (strcmp(p->desired, "idle") == 0) {
-		return p->job == 0;
+		return h->job == 0;
 	}
 	if (strcmp(p->desired, "shutdown") == 0 || !w->live) {
 		return false;
 	}
 	/* It has told the end, and that was written down: by a database that is not ours any
 	 * more. */
-	if (p->exited && p->job == w->job_id && p->epoch == w->epoch) {
+	if (h->exited && h->job == w->job_id && h->epoch == w->epoch) {
 		return false;
 	}
-	return p->job == w->job_id && p->epoch == w->epoch && p->version == w->version;
+	return h->job == w->job_id && h->epoch == w->epoch && h->version == w->version;
+}
+
+static void want_look(struct areq *q);
+
+/* The poll goes on: it looks again, and may park again for the rest of its time. */
+static void record_again(struct areq *q, struct areq_parked *parked)
+{
+	struct poll_record *r = container_of(parked, struct poll_record, parked);
+	struct poll *p = arena_alloc(q->arena, sizeof(*p));
+	int64_t left = MAX(parked->until_us - loop_mono_us(q->api->loop), INT64_C(0));
+
+	p->have = r->have;
+	q->own = p;
+	areq_node(q, parked->waiter.id);
+	free(r);
+	areq_watch(q, 'n', q->who.node_id, left, left, want_look);
+	want_look(q);
+}
+
+static bool poll_park(struct areq *q, const struct poll *p)
+{
+	struct poll_record *r = malloc(sizeof(*r));
+
+	if (r == NULL) {
+		abort();
+	}
+	*r = (struct poll_record){ .parked.again = record_again, .have = p->have };
+	if (areq_park_record(q, &r->parked)) {
+		return true;
+	}
+	free(r);
+	return false;
+}
+
+static void want_answer(struct areq *q, struct poll *p)
+{
+	const struct q_agent_want_row *w = &p->want;
+
+	p->desired = desired_of(p);
+	if (want_same(p) && poll_park(q, p)) {
+		return;
+	}
+	if (strcmp(p->desired, "run") == 0 &&
+	    (p->have.job != w->job_id || p->have.epoch != w->epoch)) {
+		SQL(q, api_agent_run, run_read, .job_id = w->job_id, .epoch = w->epoch,
+		    .since_day = day_of(q->now_us) - RECORD_DAYS, .node_id = q->who.node_id);
+	} else {
+		areq_json(q, 200, want_json(q, p));
+	}
 }
 
 static void want_read(struct areq *q)
 {
 	struct poll *p = q->own;
-	struct q_api_agent_want_row *row;
+	struct q_agent_want_row *row;
 
 	if (q_api_agent_want_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_GONE, "the node no longer exists");
 		return;
 	}
 	p->want = *row;
-	p->desired = desired_of(p);
-	if (want_same(p) && areq_park(q)) {
-		return;
-	}
-	if (strcmp(p->desired, "run") == 0 && (p->job != row->job_id || p->epoch != row->epoch)) {
-		SQL(q, api_agent_run, run_read, .job_id = row->job_id, .epoch = row->epoch,
-		    .since_day = day_of(q->now_us) - RECORD_DAYS, .node_id = q->who.node_id);
-	} else {
-		areq_json(q, 200, want_json(q, p));
-	}
+	want_answer(q, p);
 }
 
 static void want_look(struct areq *q)
@@ -274,7 +328,7 @@ static void want_look(struct areq *q)
 	SQL(q, api_agent_want, want_read, .node_id = q->who.node_id);
 }
 
-static bool have_read(struct areq *q, const json_t *body, struct poll *p)
+static bool have_read(struct areq *q, const json_t *body, struct have *ret)
 {
 	const json_t *have = json_object_get(body, "have");
 	struct spot_err err = { 0 };
@@ -285,29 +339,36 @@ static bool have_read(struct areq *q, const json_t *body, struct poll *p)
 		return false;
 	}
 	job = json_str(have, "job", NULL, &err);
-	p->epoch = (int32_t)json_i64(have, "epoch", 0, &err);
-	p->version = json_i64(have, "version", 0, &err);
+	ret->epoch = (int32_t)json_i64(have, "epoch", 0, &err);
+	ret->version = json_i64(have, "version", 0, &err);
 	phase = json_str(have, "phase", "", &err);
 	if (err.rc != SPOT_OK) {
 		areq_problem(q, 400, &err, "have");
 		return false;
 	}
-	if (job && !parse_id(job, 'j', &p->job)) {
+	if (job && !parse_id(job, 'j', &ret->job)) {
 		areq_fail_field(q, "have.job", "must be null or a job id such as 'j12'");
 		return false;
 	}
-	p->exited = attempt_phase_parse(phase) == ATTEMPT_EXITED;
+	ret->exited = attempt_phase_parse(phase) == ATTEMPT_EXITED;
 	return true;
 }
 
-void post_poll(struct areq *q)
+/* One statement has found the session and what the node should do. The request is read only now,
+ * since a caller without a session learns nothing but that. */
+static void poll_read(struct areq *q)
 {
-	struct poll *p = arena_alloc(q->arena, sizeof(*p));
+	struct poll *p = q->own;
+	struct q_agent_want_row *row, none = { 0 };
 	struct spot_err err = { 0 };
 	int64_t hold, steps;
 	json_t *body;
 
-	if (!agent_body(q, &body) || !have_read(q, body, p)) {
+	if (q_api_agent_poll_rows(&q->pg, q->arena, &row) == 0) {
+		row = &none;
+	}
+	if (!areq_session_found(q, row->id, row->hash) || !agent_body(q, &body) ||
+	    !have_read(q, body, &p->have)) {
 		return;
 	}
 	hold = json_i64(body, "hold_ms", 0, &err);
@@ -318,10 +379,20 @@ void post_poll(struct areq *q)
 		    HOLD_MAX_MS);
 		return;
 	}
-	seen_add(q->api, q->who.node_id, p->job, p->epoch, p->job ? steps : -1);
-	q->own = p;
+	seen_add(q->api, q->who.node_id, p->have.job, p->have.epoch, p->have.job ? steps : -1);
 	if (hold > 0) {
-		areq_watch(q, 'n', q->who.node_id, hold * 1000, hold * 1000, want_look);
+		areq_watch_since(q, p->since, 'n', q->who.node_id, hold * 1000, hold * 1000,
+		    want_look);
 	}
-	want_look(q);
+	p->want = *row;
+	want_answer(q, p);
+}
+
+void post_poll(struct areq *q)
+{
+	struct poll *p = arena_alloc(q->arena, sizeof(*p));
+
+	p->since = areq_notes(q);
+	q->own = p;
+	SQL(q, api_agent_poll, poll_read, .hash = areq_session(q));
 }

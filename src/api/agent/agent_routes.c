@@ -13,10 +13,19 @@ static const struct route rows[] = {
 	    "Returns one of the agent's programs. X-Sha256 in the request selects one version."),
 	ROUTE("POST", "/v1/agent/enrol", PUBLIC, post_enrol, ROUTE_BODY_SMALL, "", 200,
 	    "AgentEnrol", "AgentSession", "Exchanges a node's one-time token for a session."),
-	ROUTE("POST", "/v1/agent/poll", NODE, post_poll, ROUTE_BODY_SMALL, "", 200, "AgentPoll",
-	    "AgentWant",
-	    "Returns the wanted state of the node. Holds the reply until it differs from the "
-	    "node's state."),
+	{ .method = "POST",
+	    .path = "/v1/agent/poll",
+	    .scope = SCOPE_NODE,
+	    .run = post_poll,
+	    .own_session = true,
+	    .body_max = ROUTE_BODY_SMALL,
+	    .query = "",
+	    .status = 200,
+	    .in = "AgentPoll",
+	    .out = "AgentWant",
+	    .doc =
+		"Returns the wanted state of the node. Holds the reply until it differs from the "
+		"node's state." },
 	ROUTE("POST", "/v1/agent/notice", NODE, post_notice, ROUTE_BODY_SMALL, "", 200,
 	    "AgentNotice", "Empty", "Reports an eviction notice of the provider."),
 	ROUTE("POST", "/v1/agent/report", NODE, post_report, ROUTE_BODY_SMALL, "", 200,

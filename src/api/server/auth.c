@@ -128,21 +128,40 @@ static bool user_known(struct areq *q, const uint8_t hash[32], void (*next)(stru
 	return true;
 }
 
-static void node_found(struct areq *q)
+struct str areq_session(const struct areq *q)
 {
-	struct q_api_node_by_session_row *row;
+	return q->reply_body;
+}
 
-	if (q_api_node_by_session_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
-	    !mem_equal_const(row->hash.p, q->reply_body.p, 32)) {
-		auth_refuse(q, "the session is unknown; enrol again");
-		return;
-	}
+void areq_node(struct areq *q, int64_t node_id)
+{
 	q->who = (struct who){ .scope = SCOPE_NODE,
-		.node_id = row->id,
-		.name = arena_printf(q->arena, "n%" PRId64, row->id),
+		.node_id = node_id,
+		.name = arena_printf(q->arena, "n%" PRId64, node_id),
 		.role = "node",
 		.team = "" };
-	auth_proceed(q);
+}
+
+bool areq_session_found(struct areq *q, int64_t node_id, struct str hash)
+{
+	if (hash.n != 32 || !mem_equal_const(hash.p, q->reply_body.p, 32)) {
+		auth_refuse(q, "the session is unknown; enrol again");
+		return false;
+	}
+	areq_node(q, node_id);
+	return true;
+}
+
+static void node_found(struct areq *q)
+{
+	struct q_api_node_by_session_row *row, none = { 0 };
+
+	if (q_api_node_by_session_rows(&q->pg, q->arena, &row) == 0) {
+		row = &none;
+	}
+	if (areq_session_found(q, row->id, row->hash)) {
+		auth_proceed(q);
+	}
 }
 
 static const char *bearer_token(const struct areq *q)
@@ -182,7 +201,9 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 	a = q->own = arena_alloc(q->arena, sizeof(*a));
 	*a = (struct auth){ next, tokens_round(q->api->tokens), loop_mono_us(q->api->loop) };
 	q->reply_body = (struct str){ (const char *)hash, 32 };
-	if (need == SCOPE_NODE) {
+	if (q->route->own_session) {
+		auth_proceed(q);
+	} else if (need == SCOPE_NODE) {
 		SQL(q, api_node_by_session, node_found, .hash = q->reply_body);
 	} else {
 		SQL(q, api_token_by_hash, user_found, .hash = q->reply_body, .at_us = q->now_us);

@@ -194,7 +194,6 @@ void api_handle(void *ctx, struct httpd_req *r)
 	known = route_find(&q->api->routes, r->method, r->path, &q->route_at, &path_known);
 	q->route = known ? q->api->routes.rows[q->route_at] : NULL;
 	httpd_set(r, "Cache-Control", known && q->route->shared ? "private, no-cache" : "no-store");
-	httpd_set(r, "X-Content-Type-Options", "nosniff");
 	if (!known) {
 		refuse_path(q, path_known);
 		return;

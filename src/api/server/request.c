@@ -15,6 +15,7 @@ struct areq *areq_new(struct api *api, struct httpd_req *r)
 		q->next->prev = q;
 	}
 	api->reqs = q;
+	httpd_set(r, "X-Content-Type-Options", "nosniff");
 	return q;
 }
 

@@ -50,6 +50,8 @@ struct route {
 	bool claims;
 	/* schemas of body and reply (src/api/server/schemas.json); NULL = none or not JSON */
 	const char *in, *out;
+	/* SCOPE_NODE: the handler checks the session (areq_session) by its own statement. */
+	bool own_session;
 	const char *doc; /* published in the OpenAPI document */
 	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It has
 	 * an ETag and may be compressed (form.c), so it must show no secret. */
@@ -105,10 +107,17 @@ struct who {
 	const char *name, *role, *team;
 };
 
-struct wait { /* parked until a key is woken or the time is over */
-	struct wait *next, **at; /* in its bucket; at == NULL: not registered */
-	char key[24];
+struct waiter { /* registered under its key KIND ID */
+	struct waiter *next, **at; /* in its bucket; at == NULL: not registered */
+	int64_t id;
+	char kind;
 	bool parked, woken;
+	/* The key was notified, or all are: look again, in a later turn if after_us is not 0. */
+	void (*wake)(struct waiter *w, int64_t after_us);
+};
+
+struct wait { /* parked until a key is woken or the time is over */
+	struct waiter waiter;
 	int64_t until_us; /* mono: reply by then with the current state */
 	int64_t again_us; /* look again at least this often, in case a notification is lost */
 	struct loop_timer timer;
@@ -199,11 +208,40 @@ void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t 
     void (*look)(struct areq *));
 /* Parks the request until its key is notified. Returns false if the time is over: reply now. */
 bool areq_park(struct areq *q);
+/* The record of a request that is parked without its memory; the head of a larger one from
+ * malloc(), at most 200 bytes. */
+struct areq_parked {
+	struct waiter waiter;
+	struct httpd_parked http;
+	struct api *api;
+	int64_t until_us; /* mono: the time of areq_watch */
+	uint32_t route_at;
+	/* Goes on with a new request on the same connection, which is nobody's yet; frees p. */
+	void (*again)(struct areq *q, struct areq_parked *p);
+};
+/* As areq_park, but frees the request; then p->again comes in place of its look. Frees p if the
+ * client leaves. If it returns false, p is still the caller's. */
+bool areq_park_record(struct areq *q, struct areq_parked *p);
+/* For a handler that learns its key from the statement that reads: registers the request after
+ * that, as areq_watch, if it took `since` before. */
+uint64_t areq_notes(const struct areq *q);
+void areq_watch_since(struct areq *q, uint64_t since, char kind, int64_t id, int64_t hold_us,
+    int64_t again_us, void (*look)(struct areq *q));
 /* Shows one row with this status. `look` reads the status from *q->own (int). */
 void areq_show(struct areq *q, int status, void (*look)(struct areq *));
 /* Shows one row with 200. `look` may park for the client's timeout_s, at most hold_max_s; without
  * timeout_s it replies at once. */
 void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struct areq *));
+
+/* ---- sessions (auth.c) ----------------------------------------------------------------------- */
+
+/* The hash that a node's session is looked up by, for a route with own_session. */
+struct str areq_session(const struct areq *q);
+/* Makes the node of the row that was found by it the caller. Replies 401 and returns false if the
+ * row's hash differs; an empty one is that of no row. */
+bool areq_session_found(struct areq *q, int64_t node_id, struct str hash);
+/* For a request that goes on after it was parked: the node that was checked before. */
+void areq_node(struct areq *q, int64_t node_id);
 
 /* ---- replies (reply.c) ----------------------------------------------------------------------- */
 
@@ -282,6 +320,7 @@ void auth_refuse_ended(struct areq *q);
 
 #define WAIT_BUCKETS 4096
 #define SHARE_BUCKETS 256
+#define WAIT_NOTES 1024 /* notifications that are remembered */
 #define API_LATENCY_BUCKETS 12
 extern const int64_t api_latency_bounds_us[API_LATENCY_BUCKETS];
 
@@ -320,7 +359,8 @@ struct api {
 	struct httpd *httpd;
 	struct pg_listen listen;
 	struct areq *reqs;
-	struct wait *waits[WAIT_BUCKETS];
+	struct waiter *waits[WAIT_BUCKETS];
+	uint64_t notes[WAIT_NOTES], notes_n; /* hashes of the newest keys; how many there were */
 	/* requests registered under a key; those of them that are parked now */
 	size_t waiting, parked;
 	struct seen seen;

@@ -4,7 +4,7 @@
 
 #include "api/server/server.h"
 
-/* request.c */
+/* request.c: with the headers of all replies */
 struct areq *areq_new(struct api *api, struct httpd_req *r);
 /* wait.c */
 void areq_unwatch(struct areq *q);

@@ -1,7 +1,8 @@
 /*
  * Registry of values that must never be printed. It copies and counts values, and wipes them on
  * removal. Longer values come first, so that a secret that contains another is replaced whole. It
- * also holds the percent-encoded form of each value, for URLs. Single-threaded.
+ * also holds the percent-encoded form of each value, for URLs. A lock guards the list, since every
+ * thread logs.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -10,6 +11,7 @@
 #include "base/text/str.h"
 
 #include <ctype.h>
+#include <pthread.h>
 
 #define VALUE_MIN 8 /* shorter values would blank out ordinary words */
 static const char mask[] = "[redacted]";
@@ -19,6 +21,7 @@ struct entry {
 	size_t n;
 	int count;
 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three below */
 static struct entry *entries;
 static size_t entries_n, entries_cap;
 
@@ -103,12 +106,16 @@ static void each_form(const char *value, size_t n, void (*fn)(const char *, size
 
 void redact_add(const char *value, size_t n)
 {
+	pthread_mutex_lock(&lock);
 	each_form(value, n, entry_add);
+	pthread_mutex_unlock(&lock);
 }
 
 void redact_remove(const char *value, size_t n)
 {
+	pthread_mutex_lock(&lock);
 	each_form(value, n, entry_remove);
+	pthread_mutex_unlock(&lock);
 }
 
 /* Comparison ignores case, '-' and '_': X-Api-Key, x_api_key and xApiKey are one name. */
@@ -213,9 +220,11 @@ void redact_text(char *text, size_t *len)
 {
 	size_t was = *len;
 
+	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < entries_n; i++) {
 		replace_all(text, len, &entries[i]);
 	}
+	pthread_mutex_unlock(&lock);
 	if (*len < was) {
 		text[*len] = '\0';
 	}

@@ -26,6 +26,7 @@ struct http_client_conf {
 	const char *user_agent;
 	int connections_max, per_host_max; /* 0 = 128, 16 */
 };
+/* One thread makes and frees the clients of all threads, since curl's global state has no lock. */
 struct http_client *http_client_new(struct loop *l, const struct http_client_conf *conf);
 void http_client_free(struct http_client *c);
 

@@ -78,6 +78,27 @@ void httpd_reply(struct httpd_req *r, int status, const char *type, const char *
 bool httpd_alive(const struct httpd_req *r);
 /* Closes the connection without a reply (faults of the emulator). */
 void httpd_abort(struct httpd_req *r);
+
+/* A request whose reply comes much later. While it is parked, the server keeps the connection
+ * alone: no head, no body, no arena. The owner keeps this member in a record of its own. */
+struct httpd_parked {
+	const struct httpd_parked_ops *ops;
+	struct hconn *conn; /* private to io/httpd, as below */
+	int64_t until_us;
+};
+struct httpd_parked_ops {
+	void (*due)(struct httpd_parked *p); /* the time is over: the owner unparks it */
+	/* The client has left, or the server ends. The owner may free p. */
+	void (*gone)(struct httpd_parked *p);
+};
+/* Frees r at the end of the turn, and parks it for after_us. Not for a HEAD or a streamed reply,
+ * and not once the client has left (httpd_alive). p->ops is set, and p stays where it is. */
+void httpd_park(struct httpd_req *r, struct httpd_parked *p, int64_t after_us);
+/* Moves the end of the time: due() comes after_us from now, in a later turn. */
+void httpd_parked_set(struct httpd_parked *p, int64_t after_us);
+/* Makes a request of it that has an empty head and body and wants a reply. p is then unused. */
+struct httpd_req *httpd_unpark(struct httpd_parked *p);
+
 /* Streamed reply (chunked): begin, write any number of times, end. If a write makes the queue pass
  * queued_max, it returns false, closes the connection and calls gone(). */
 void httpd_stream_begin(struct httpd_req *r, int status, const char *type);

@@ -34,6 +34,8 @@ static int64_t wanted_deadline(struct hconn *c)
 		return c->deadline;
 	case HCONN_FLUSH:
 		return now + conf->write_us;
+	case HCONN_PARKED:
+		return c->parked->until_us;
 	case HCONN_BUSY:
 	case HCONN_STREAM:
 		return 0; /* the handler has its own deadline */
@@ -69,6 +71,8 @@ static void timer_fire(struct loop_timer *t)
 	}
 	if ((c->state == HCONN_HEAD && c->in.n > 0 && !hconn_queued(c)) || c->state == HCONN_BODY) {
 		httpd_refuse(c, 408, "the request did not arrive in time");
+	} else if (c->state == HCONN_PARKED && !hconn_queued(c)) {
+		hconn_parked_due(c);
 	} else {
 		hconn_close(c);
 	}
@@ -76,7 +80,8 @@ static void timer_fire(struct loop_timer *t)
 
 static int wanted_events(const struct hconn *c)
 {
-	bool busy = c->state == HCONN_BUSY || c->state == HCONN_STREAM || c->state == HCONN_FLUSH;
+	bool busy = c->state == HCONN_BUSY || c->state == HCONN_PARKED ||
+	    c->state == HCONN_STREAM || c->state == HCONN_FLUSH;
 	bool full = (busy && c->in.n >= HTTPD_PIPELINE_MAX) ||
 	    (c->state == HCONN_HEAD && hconn_queued(c) > HTTPD_BACKLOG_OUT);
 	int ev = full || c->eof ? 0 : LOOP_READ;
@@ -155,6 +160,7 @@ void hconn_close(struct hconn *c)
 	}
 	close(c->fd.fd);
 	request_orphan(c);
+	hconn_parked_gone(c);
 	sbuf_fini(&c->in);
 	sbuf_fini(&c->out);
 	loop_bury(h->loop, c, hconn_free);

@@ -218,21 +218,14 @@ static int on_message_complete(llhttp_t *p)
 	return HPE_PAUSED;
 }
 
-static const llhttp_settings_t *parser_settings(void)
-{
-	static llhttp_settings_t s;
-
-	if (!s.on_url) {
-		llhttp_settings_init(&s);
-		s.on_url = on_url;
-		s.on_header_field = on_field;
-		s.on_header_value = on_value;
-		s.on_headers_complete = on_headers_complete;
-		s.on_body = on_body;
-		s.on_message_complete = on_message_complete;
-	}
-	return &s;
-}
+static const llhttp_settings_t parser_settings = {
+	.on_url = on_url,
+	.on_header_field = on_field,
+	.on_header_value = on_value,
+	.on_headers_complete = on_headers_complete,
+	.on_body = on_body,
+	.on_message_complete = on_message_complete,
+};
 
 /* ---- rules about headers --------------------------------------------------------------------- */
 
@@ -399,18 +392,18 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 	llhttp_errno_t e;
 
 	r->headers = arena_array(r->pub.arena, HTTPD_HEADERS_MAX, sizeof(*r->headers));
-	llhttp_init(&c->parser, HTTP_REQUEST, parser_settings());
-	c->parser.data = c;
-	e = llhttp_execute(&c->parser, head, n);
+	llhttp_init(&r->parser, HTTP_REQUEST, &parser_settings);
+	r->parser.data = c;
+	e = llhttp_execute(&r->parser, head, n);
 	if (e != HPE_OK && e != HPE_PAUSED) {
-		request_refuse(r, 400, llhttp_get_error_reason(&c->parser));
+		request_refuse(r, 400, llhttp_get_error_reason(&r->parser));
 		return;
 	}
-	r->pub.method = llhttp_method_name((llhttp_method_t)c->parser.method);
+	r->pub.method = llhttp_method_name((llhttp_method_t)r->parser.method);
 	r->pub.headers = r->headers;
 	r->pub.headers_n = r->headers_n;
-	r->head = c->parser.method == HTTP_HEAD;
-	if (c->parser.http_minor == 0) {
+	r->head = r->parser.method == HTTP_HEAD;
+	if (r->parser.http_minor == 0) {
 		r->keep = false;
 	}
 	if (!method_served(r->pub.method)) {
@@ -426,13 +419,13 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 size_t httpd_parse_body(struct hconn *c, const char *p, size_t n)
 {
 	struct hreq *r = c->req;
-	llhttp_errno_t e = llhttp_execute(&c->parser, p, n);
+	llhttp_errno_t e = llhttp_execute(&r->parser, p, n);
 	size_t used = n;
 
 	if (e == HPE_PAUSED) {
-		used = (size_t)(llhttp_get_error_pos(&c->parser) - p);
+		used = (size_t)(llhttp_get_error_pos(&r->parser) - p);
 	} else if (e != HPE_OK) {
-		request_refuse(r, 400, llhttp_get_error_reason(&c->parser));
+		request_refuse(r, 400, llhttp_get_error_reason(&r->parser));
 	}
 	r->body_raw += used;
 	/* Limit chunk framing and extensions in relation to the body (CVE-2024-22019). */

@@ -41,6 +41,7 @@ enum hconn_state {
 	HCONN_HEAD, /* between requests, or inside a header block */
 	HCONN_BODY,
 	HCONN_BUSY, /* the handler has the request */
+	HCONN_PARKED, /* the handler keeps a record of the request (httpd_park.c) */
 	HCONN_STREAM, /* the handler is writing a streamed reply */
 	HCONN_FLUSH, /* writing the last reply */
 	HCONN_LINGER, /* shut our side; reads until the client closes, so that it gets the reply */
@@ -61,6 +62,7 @@ struct hreq {
 	struct httpd_req pub;
 	struct hconn *conn; /* NULL: the client has left */
 	struct loop *loop;
+	llhttp_t parser;
 	struct sbuf body;
 	size_t body_max, body_raw;
 	struct spot_header *headers;
@@ -89,8 +91,9 @@ struct hconn {
 	struct sbuf in, out;
 	size_t out_at, lingered;
 	struct hscan scan;
-	llhttp_t parser;
 	struct hreq *req;
+	struct httpd_parked *parked; /* HCONN_PARKED */
+	bool parked_keep; /* its request's keep */
 	bool fresh; /* no request served yet */
 	bool processing; /* hconn_process is on the stack */
 	bool dead; /* closed, freed at the end of the turn */
@@ -156,6 +159,10 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n);
 size_t httpd_parse_body(struct hconn *c, const char *p, size_t n);
 struct hreq *hreq_new(struct hconn *c);
 void hreq_free(void *r);
+
+/* httpd_park.c */
+void hconn_parked_due(struct hconn *c); /* the time of a parked request is over */
+void hconn_parked_gone(struct hconn *c); /* the connection ends; nothing to do if none is parked */
 
 /* httpd_reply.c */
 /* Replies to a protocol error and closes the connection. */

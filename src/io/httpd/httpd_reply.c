@@ -212,7 +212,7 @@ void httpd_stream_begin(struct httpd_req *pub, int status, const char *type)
 		return;
 	}
 	assert(c->state == HCONN_BUSY);
-	r->chunk_reply = c->parser.http_minor == 1;
+	r->chunk_reply = r->parser.http_minor == 1;
 	if (!r->chunk_reply) {
 		r->keep = false; /* HTTP/1.0: the close of the connection ends the body */
 	}

@@ -1,5 +1,6 @@
 /*
- * The event loop, on libev and single-threaded. A turn has five phases, after PgBouncer:
+ * The event loop, on libev. A loop and all that is registered in it belong to one thread. Other
+ * threads may call loop_post() only. A turn has five phases, after PgBouncer:
  *
  * 1. read the clock, which stays the same for the turn
  * 2. run events
@@ -32,7 +33,7 @@ void *loop_ev(struct loop *l); /* struct ev_loop *, for src/io only */
 struct loop_timer {
 	void (*fire)(struct loop_timer *t);
 	struct loop *loop;
-	void *priv[12]; /* ev_timer lives here; size asserted in loop.c */
+	void *priv[3]; /* its place in the heap; size asserted in loop.c */
 	bool armed;
 };
 void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fire)(struct loop_timer *));
@@ -44,7 +45,7 @@ void loop_timer_stop(struct loop_timer *t); /* idempotent */
 struct loop_fd {
 	void (*ready)(struct loop_fd *f, int events);
 	struct loop *loop;
-	void *priv[8];
+	void *priv[6];
 	int fd, events;
 	bool armed;
 };
@@ -90,6 +91,10 @@ struct loop_task {
 };
 void loop_defer(struct loop *l, struct loop_task *t, void (*run)(struct loop_task *));
 void loop_defer_cancel(struct loop *l, struct loop_task *t);
+/* Runs fn(ctx) among the events of a turn of l. Any thread may call it. The messages of one thread
+ * run in the order of its calls. The caller keeps ctx valid until then. A call of loop_free() drops
+ * messages that have not run. */
+void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx);
 /* Calls free_fn(p) at the end of this turn, when no callback can use p any more. */
 void loop_bury(struct loop *l, void *p, void (*free_fn)(void *));
 

@@ -1,20 +1,30 @@
 /*
  * The waiter of the loop: libev for descriptors and signals. It watches children by pidfd, which
- * works in any number of loops. libev's child watcher needs its default loop and SIGCHLD.
+ * works in any number of loops. libev's child watcher needs its default loop and SIGCHLD. The
+ * mailbox of loop_post() is here too, since its wake-up ends libev's wait.
  */
 #include "base/base.h"
 #include "io/loop/loop_priv.h"
 
 #include <errno.h>
 #include <ev.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+struct message {
+	void (*fn)(void *ctx);
+	void *ctx;
+};
 struct loop_waiter {
 	struct ev_loop *ev;
 	ev_timer wait; /* the loop's next timer, or the end of loop_turn's wait */
+	ev_async posted;
+	pthread_mutex_t lock; /* of the three below */
+	struct message *messages;
+	size_t messages_n, messages_cap;
 };
 
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->priv), "loop_fd");
@@ -32,6 +42,45 @@ static void wait_over(struct ev_loop *ev UNUSED, ev_timer *t UNUSED, int events 
 {
 }
 
+/* ---- messages of other threads --------------------------------------------------------------- */
+
+void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
+{
+	struct loop_waiter *w = l->waiter;
+
+	pthread_mutex_lock(&w->lock);
+	if (w->messages_n == w->messages_cap) {
+		w->messages_cap = MAX(w->messages_cap * 2, (size_t)8);
+		w->messages = reallocarray(w->messages, w->messages_cap, sizeof(*w->messages));
+		if (w->messages == NULL) {
+			abort();
+		}
+	}
+	w->messages[w->messages_n++] = (struct message){ .fn = fn, .ctx = ctx };
+	pthread_mutex_unlock(&w->lock);
+	ev_async_send(w->ev, &w->posted);
+}
+
+/* Takes the messages first: a message may post again, which the next turn runs. */
+static void messages_run(struct ev_loop *ev UNUSED, ev_async *a, int events UNUSED)
+{
+	struct loop_waiter *w = container_of(a, struct loop_waiter, posted);
+	struct message *now;
+	size_t n;
+
+	pthread_mutex_lock(&w->lock);
+	now = STEAL(w->messages);
+	n = w->messages_n;
+	w->messages_n = w->messages_cap = 0;
+	pthread_mutex_unlock(&w->lock);
+	for (size_t i = 0; i < n; i++) {
+		now[i].fn(now[i].ctx);
+	}
+	free(now);
+}
+
+/* ---- life, waiting --------------------------------------------------------------------------- */
+
 struct loop_waiter *loop_waiter_new(struct loop *l)
 {
 	struct loop_waiter *w = calloc(1, sizeof(*w));
@@ -48,13 +97,21 @@ struct loop_waiter *loop_waiter_new(struct loop *l)
 	ev_set_userdata(w->ev, l);
 	ev_set_invoke_pending_cb(w->ev, events_run);
 	ev_timer_init(&w->wait, wait_over, 0., 0.);
+	pthread_mutex_init(&w->lock, NULL);
+	ev_async_init(&w->posted, messages_run);
+	ev_async_start(w->ev, &w->posted);
+	ev_unref(w->ev); /* alone it is no reason to wait */
 	return w;
 }
 
 void loop_waiter_free(struct loop_waiter *w)
 {
 	ev_timer_stop(w->ev, &w->wait);
+	ev_ref(w->ev);
+	ev_async_stop(w->ev, &w->posted);
 	ev_loop_destroy(w->ev);
+	pthread_mutex_destroy(&w->lock);
+	free(w->messages);
 	free(w);
 }
 

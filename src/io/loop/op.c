@@ -7,7 +7,7 @@
 #include "base/text/str.h"
 #include "io/loop/op.h"
 
-static uint64_t op_count;
+static uint64_t op_count; /* atomic: loops of several threads count here */
 
 static void op_deliver(struct loop_task *t)
 {
@@ -49,7 +49,7 @@ void op_begin(struct op *op, const char *what, int64_t timeout_us, enum spot_rc 
 	op->abort = abort_fn;
 	op->timeout_us = timeout_us;
 	op->timeout_rc = timeout_rc;
-	op->id = ++op_count;
+	op->id = __atomic_add_fetch(&op_count, 1, __ATOMIC_RELAXED);
 	loop_timer_set(&op->deadline, timeout_us);
 }
 

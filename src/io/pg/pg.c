@@ -93,7 +93,7 @@ static int64_t conn_cost(const struct pg_conn *c, int64_t now)
 	return c->inflight.n + (c->busy_us > 0 ? (now - c->busy_us) / PG_SLOW_US : 0);
 }
 
-static struct pg_conn *conn_least_busy(struct pg *p)
+static struct pg_conn *conn_least_busy(struct pg *p, enum pg_lane lane)
 {
 	int64_t now = loop_mono_us(p->loop);
 	struct pg_conn *best = NULL;
@@ -101,7 +101,7 @@ static struct pg_conn *conn_least_busy(struct pg *p)
 	for (int i = 0; i < p->conns_n; i++) {
 		struct pg_conn *c = &p->conns[i];
 
-		if (pg_conn_takes(c) &&
+		if (c->lane == lane && pg_conn_takes(c) &&
 		    (best == NULL || conn_cost(c, now) < conn_cost(best, now))) {
 			best = c;
 		}
@@ -109,11 +109,18 @@ static struct pg_conn *conn_least_busy(struct pg *p)
 	return best;
 }
 
+/* The connections that statements of a lane use. */
+static enum pg_lane lane_used(const struct pg *p, enum pg_lane lane)
+{
+	return p->lane_n[lane] > 0 ? lane : PG_QUICK;
+}
+
 /* Gives each copy a connection of its own: reserves the least busy one, and lends it once inflight
- * is empty. Copies use at most half of the connections, so that statements keep flowing. */
+ * is empty. Copies use at most half of the lane's connections, so that statements keep flowing. */
 static void copies_dispatch(struct pg *p)
 {
-	int lent = 0, lent_max = MAX(1, p->conns_n / 2);
+	enum pg_lane lane = lane_used(p, PG_LONG);
+	int lent = 0, lent_max = MAX(1, p->lane_n[lane] / 2);
 
 	for (int i = 0; i < p->conns_n; i++) {
 		struct pg_conn *c = &p->conns[i];
@@ -130,7 +137,7 @@ static void copies_dispatch(struct pg *p)
 		lent += c->state == PG_CONN_COPY || c->reserved;
 	}
 	for (int waiting = p->copies.n; waiting > 0 && lent < lent_max; waiting--, lent++) {
-		struct pg_conn *c = conn_least_busy(p);
+		struct pg_conn *c = conn_least_busy(p, lane);
 		struct pg_item *item = p->copies.head;
 
 		if (c == NULL) {
@@ -145,26 +152,45 @@ static void copies_dispatch(struct pg *p)
 	}
 }
 
+static void lane_dispatch(struct pg *p, enum pg_lane lane)
+{
+	struct pg_list *queue = &p->queues[lane];
+
+	while (queue->head != NULL) {
+		struct pg_item *item = queue->head;
+		struct pg_conn *c = conn_least_busy(p, lane);
+
+		if (c == NULL) {
+			return;
+		}
+		pg_list_remove(queue, item);
+		pg_conn_send(c, item);
+	}
+}
+
 static void items_dispatch(struct loop_task *t)
 {
 	struct pg *p = container_of(t, struct pg, dispatch);
 
 	copies_dispatch(p);
-	while (p->queue.head != NULL) {
-		struct pg_item *item = p->queue.head;
-		struct pg_conn *c = conn_least_busy(p);
-
-		if (c == NULL) {
-			break;
-		}
-		pg_list_remove(&p->queue, item);
-		pg_conn_send(c, item);
+	for (enum pg_lane lane = 0; lane < PG_LANES; lane++) {
+		lane_dispatch(p, lane);
 	}
 	for (int i = 0; i < p->conns_n; i++) {
 		if (p->conns[i].dirty) {
 			pg_conn_flush(&p->conns[i]);
 		}
 	}
+}
+
+bool pg_waiting(const struct pg *p)
+{
+	bool waiting = p->copies.n > 0;
+
+	for (enum pg_lane lane = 0; lane < PG_LANES; lane++) {
+		waiting = waiting || p->queues[lane].n > 0;
+	}
+	return waiting;
 }
 
 void pg_dispatch_soon(struct pg *p)
@@ -192,7 +218,7 @@ static void exec_abort(struct op *op)
 	i->req = NULL;
 	if (i->conn == NULL) {
 		op_no_effect(req->pg, op);
-		pg_list_remove(&req->pg->queue, i);
+		pg_list_remove(&req->pg->queues[i->lane], i);
 		pg_item_free(i);
 	}
 }
@@ -227,6 +253,7 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 {
 	struct spot_err err = { 0 };
 	struct pg_item *i = pg_alloc(sizeof(*i));
+	struct pg_list *queue;
 
 	/* Copy first: parameters may point into the last result or error of the request. */
 	params_copy(i, params, (size_t)stmt->params_n);
@@ -237,12 +264,14 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 	req->item = NULL;
 	op_begin(&req->op, stmt->name, pg_deadline_us(p),
 	    stmt->writes ? SPOT_UNKNOWN : SPOT_TIMEOUT, exec_abort);
-	if (p->queue.n >= PG_QUEUE_MAX) {
+	i->lane = lane_used(p, stmt->lane);
+	queue = &p->queues[i->lane];
+	if (queue->n >= PG_QUEUE_MAX) {
 		pg_item_free(i);
 		p->stats.failed++;
 		op_finish(&req->op,
 		    err_set(&err, SPOT_UNAVAILABLE,
-			"%s: %d statements already wait for the database", stmt->name, p->queue.n),
+			"%s: %d statements already wait for the database", stmt->name, queue->n),
 		    &err);
 		return;
 	}
@@ -250,7 +279,7 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 	i->req = req;
 	i->stmt = stmt;
 	req->item = i;
-	pg_list_push(&p->queue, i);
+	pg_list_push(queue, i);
 	pg_dispatch_soon(p);
 }
 
@@ -337,6 +366,24 @@ void pg_copy_fini(struct pg_copy *c)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* The quick ones keep one connection in any case. */
+static void lanes_divide(struct pg *p, const struct pg_conf *conf)
+{
+	int more = conf->long_connections + conf->agent_connections, i = 0;
+
+	if (more < p->conns_n) {
+		p->lane_n[PG_LONG] = conf->long_connections;
+		p->lane_n[PG_AGENT] = conf->agent_connections;
+	}
+	p->lane_n[PG_QUICK] = p->conns_n - p->lane_n[PG_LONG] - p->lane_n[PG_AGENT];
+	for (enum pg_lane lane = 0; lane < PG_LANES; lane++) {
+		for (int k = 0; k < p->lane_n[lane]; k++, i++) {
+			pg_conn_init(&p->conns[i], p, i, false);
+			p->conns[i].lane = lane;
+		}
+	}
+}
+
 struct pg *pg_new(struct loop *l, const struct pg_conf *conf)
 {
 	struct pg *p = pg_alloc(sizeof(*p));
@@ -349,9 +396,7 @@ struct pg *pg_new(struct loop *l, const struct pg_conf *conf)
 	    conf->statement_timeout_us > 0 ? conf->statement_timeout_us : 30 * SPOT_US_PER_S;
 	p->conns_n = conf->connections > 0 ? conf->connections : 8;
 	p->conns = pg_alloc((size_t)p->conns_n * sizeof(*p->conns));
-	for (int i = 0; i < p->conns_n; i++) {
-		pg_conn_init(&p->conns[i], p, i, false);
-	}
+	lanes_divide(p, conf);
 	return p;
 }
 
@@ -380,7 +425,9 @@ void pg_free(struct pg *p)
 	}
 	p->freeing = true;
 	loop_defer_cancel(p->loop, &p->dispatch);
-	list_cancel(p, &p->queue);
+	for (enum pg_lane lane = 0; lane < PG_LANES; lane++) {
+		list_cancel(p, &p->queues[lane]);
+	}
 	list_cancel(p, &p->copies);
 	for (int i = 0; i < p->conns_n; i++) {
 		list_cancel(p, &p->conns[i].inflight);
@@ -410,6 +457,9 @@ struct pg_stats pg_stats(const struct pg *p)
 	for (int i = 0; i < p->conns_n; i++) {
 		s.busy += p->conns[i].inflight.n > 0;
 	}
-	s.queued = p->queue.n + p->copies.n;
+	s.queued = p->copies.n;
+	for (enum pg_lane lane = 0; lane < PG_LANES; lane++) {
+		s.queued += p->queues[lane].n;
+	}
 	return s;
 }

@@ -20,9 +20,19 @@
 
 struct arena;
 struct pg;
+/* A lane has connections and a queue of its own, so that its statements never wait behind those of
+ * another lane. Each statement names its lane; COPY uses PG_LONG. */
+enum pg_lane {
+	PG_QUICK, /* some rows by their keys: milliseconds */
+	PG_LONG, /* reads or writes many rows */
+	PG_AGENT, /* quick ones of agents, which may come by the ten thousand */
+	PG_LANES
+};
 struct pg_conf {
 	const char *dsn; /* libpq conninfo or URL */
 	int connections; /* 0 = 8 */
+	/* that many of them; 0 = the statements of this lane use those of PG_QUICK */
+	int long_connections, agent_connections;
 	int64_t statement_timeout_us; /* 0 = 30 s */
 	const char *application; /* application_name */
 };
@@ -41,6 +51,7 @@ struct pg_stmt {
 	int params_n;
 	const unsigned *param_types; /* Oids */
 	bool writes;
+	enum pg_lane lane;
 	int cols_n; /* the columns as the .sql header declares them; tests check them */
 	const unsigned *col_types;
 	const char *const *col_names;
@@ -63,7 +74,7 @@ struct pg_req { /* zero it before the first use; reusable after done */
 };
 /*
  * Runs a statement; done gets &req->op. Copies the parameters, which may point into the last result
- * of req. If 10,000 requests wait already, it fails with UNAVAILABLE.
+ * of req. If 10,000 requests wait in its lane, it fails with UNAVAILABLE.
  *
  * The deadline is the statement timeout plus one second, from this call. At the deadline:
  *

@@ -464,7 +464,7 @@ static void item_synced(struct pg_conn *c, struct pg_item *i)
 	pg_list_remove(&c->inflight, i);
 	pg_conn_watchdog(c, c->inflight.n > 0);
 	pg_item_finish(p, i, i->err.rc);
-	if (c->reserved || p->queue.n > 0 || p->copies.n > 0) {
+	if (c->reserved || pg_waiting(p)) {
 		pg_dispatch_soon(p);
 	}
 }

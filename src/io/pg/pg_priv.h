@@ -56,6 +56,7 @@ struct pg_item {
 	struct pg_req *req; /* one of these two is set; NULL once its user has gone */
 	struct pg_copy *copy;
 	const struct pg_stmt *stmt; /* copy: the merge, may be NULL */
+	enum pg_lane lane; /* the one that has its connection */
 	char *mem; /* one block for the four below */
 	const char **values;
 	int *lengths, *formats;
@@ -93,6 +94,7 @@ enum pg_copy_step {
 struct pg_conn {
 	struct pg *pg;
 	int no;
+	enum pg_lane lane;
 	enum pg_conn_state state;
 	PGconn *c;
 	struct loop_fd fd;
@@ -128,7 +130,8 @@ struct pg {
 	struct pg_conn *scout; /* NULL until its first watch */
 	struct loop_timer scouting;
 	struct pg_place shunned; /* the silent server: tried last */
-	struct pg_list queue, copies; /* waiting */
+	int lane_n[PG_LANES]; /* connections; 0 = none of its own */
+	struct pg_list queues[PG_LANES], copies; /* waiting */
 	struct loop_task dispatch;
 	struct pg_stats stats;
 	bool was_up;
@@ -142,6 +145,7 @@ void pg_item_free(struct pg_item *i);
 /* Completes the op with rc and the item's result or error, and frees the item. */
 void pg_item_finish(struct pg *p, struct pg_item *i, enum spot_rc rc);
 void pg_dispatch_soon(struct pg *p);
+bool pg_waiting(const struct pg *p); /* true if items wait for a connection */
 int64_t pg_deadline_us(const struct pg *p);
 
 /* pg_conn.c */

@@ -19,7 +19,8 @@ struct pg_resolve {
 	void (*done)(void *arg, const struct pg_resolve_result *res);
 	void *arg;
 	char *in_hosts, *in_ports;
-	/* The thread writes these before it writes to the pipe. */
+	/* The thread writes these before `over`, and that before it writes to the pipe. */
+	bool over; /* atomic */
 	char hosts[LIST_MAX], addrs[LIST_MAX], ports[LIST_MAX], why[256];
 };
 
@@ -158,6 +159,7 @@ static void *resolve_thread(void *arg)
 	} else if (r->why[0] == '\0') {
 		(void)snprintf(r->why, sizeof(r->why), "the database host has no address");
 	}
+	__atomic_store_n(&r->over, true, __ATOMIC_RELEASE);
 	/* The pipe cannot be full: this is its only byte. */
 	if (write(r->pipe[1], "x", 1) != 1) {
 		abort();
@@ -174,10 +176,9 @@ static void resolve_ready(struct loop_fd *f, int events)
 	char byte;
 
 	(void)events;
-	if (read(r->pipe[0], &byte, 1) != 1) {
+	if (read(r->pipe[0], &byte, 1) != 1 || !__atomic_load_n(&r->over, __ATOMIC_ACQUIRE)) {
 		return;
 	}
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	loop_fd_stop(&r->fd);
 	r->done(r->arg, &res);
 	resolve_put(r);

@@ -4,6 +4,7 @@
 -- params: since_us int8, most int8
 -- rows: many object_key text, bytes int8, path text, seq int4, checkpoint_id int8, job_id int8, whole int8
 -- writes: no
+-- lane: long
 WITH c AS MATERIALIZED (
 	SELECT s.id, s.job_id, j.ended_us FROM job j JOIN checkpoint h ON h.id = j.checkpoint_id JOIN checkpoint s ON s.job_id = h.job_id
 		AND s.epoch = h.epoch AND (s.id = h.id OR (s.set_key = h.set_key AND s.set_us IS NOT NULL)) AND s.state = 'COMMITTED'

@@ -19,6 +19,7 @@ UNION ALL SELECT 0, false WHERE $5 <> '' AND NOT EXISTS (SELECT FROM k WHERE sta
 -- params: id int8
 -- rows: 0..1 state text, doc text
 -- writes: no
+-- lane: long
 SELECT r.state, json_build_object('id', 'r' || r.id, 'state', r.state, 'by', r.actor, 'providers', r.providers,
 	'created@', r.created_us, 'done@', r.done_us,
 	'bad', (SELECT count(*) FROM doctor_item i WHERE i.run_id = r.id AND i.state = 'bad'),
@@ -56,6 +57,7 @@ SELECT id FROM r
 -- name: engine_doctor_places
 -- rows: many provider text, region text, nodes int8
 -- writes: no
+-- lane: long
 SELECT p.provider, p.region, count(n.id) FROM pool p
 LEFT JOIN node n ON n.pool_id = p.id AND n.state NOT IN ('GONE', 'FAILED')
 WHERE p.offered GROUP BY 1, 2 ORDER BY 1, 3 DESC, count(*) DESC, 2
@@ -66,6 +68,7 @@ WHERE p.offered GROUP BY 1, 2 ORDER BY 1, 3 DESC, count(*) DESC, 2
 --   market market, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
 --   arch text, quota_class text
 -- writes: no
+-- lane: long
 SELECT provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch,
 	quota_class
 FROM (SELECT DISTINCT ON (p.provider, p.region, p.market, p.quota_class) p.*, l.price_micros
@@ -82,6 +85,7 @@ ORDER BY provider, region, market DESC, price_micros NULLS LAST, quota_class
 -- rows: many provider text, feeds int8, silent int8, failing int8, regions int8, per_day float8, error text?,
 --   fresh int8, stale int8, frozen int8, implausible int8, oldest_us int8?
 -- writes: no
+-- lane: long
 SELECT n, coalesce(f.feeds, 0), coalesce(f.silent, 0), coalesce(f.failing, 0), coalesce(f.regions, 0),
 	coalesce(f.per_day, 0)::float8, f.error, coalesce(l.fresh, 0), coalesce(l.stale, 0), coalesce(l.frozen, 0),
 	coalesce(l.implausible, 0), l.oldest_us
@@ -102,6 +106,7 @@ ORDER BY n
 -- params: since_us int8
 -- rows: 1 total int8, alive int8, alive_words text, missed int8, missed_words text, suspects int8
 -- writes: no
+-- lane: long
 WITH v AS (
 	SELECT id, 'n' || node_id || ' (' || kind || '): ' || false_why AS alive, 'n' || node_id || ' (' || kind || ', after '
 		|| (at_us - since_us) / 1000000 || ' s)' AS late, false_us, missed
@@ -118,6 +123,7 @@ FROM v
 -- name: engine_doctor_database
 -- rows: 1 version text, now_us int8, recovery bool
 -- writes: no
+-- lane: long
 SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_is_in_recovery()
 
 -- name: engine_doctor_items
@@ -125,6 +131,7 @@ SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp())
 -- rows_in: item (name text, state text, words text, fix text, amount int8?)
 -- rows: none
 -- writes: yes
+-- lane: long
 INSERT INTO doctor_item (run_id, provider, region, part, seq, name, state, words, fix, amount)
 SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, t.amount
 FROM doctor_run r, unnest($6, $7, $8, $9, $10) WITH ORDINALITY AS t (name, state, words, fix, amount, seq)

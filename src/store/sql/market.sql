@@ -85,6 +85,7 @@ UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3
 -- rows: many id int4, region text, zone text, zone_name text, instance_type text, market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text, last_micros int8, on_demand_micros int8
 -- row: market_pools_of
 -- writes: no
+-- lane: long
 -- Returns spot pools whose past was not fetched yet, for providers with a separate request for it.
 -- It takes the first $3 types by name, since one request covers all zones of a type. Returns none
 -- before the current prices have come.
@@ -140,6 +141,7 @@ FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
 --          gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text)
 -- rows: 1 seen int8, withdrawn int8
 -- writes: yes
+-- lane: long
 -- An empty region means that the list covers every region of the provider. A pool missing from the
 -- list keeps its row, since its history refers to it, but is not offered any more. A pool listed
 -- twice (overlapping pages) counts once.
@@ -198,6 +200,7 @@ UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id
 -- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[], fence int8
 -- rows: 1 changed int8
 -- writes: yes
+-- lane: long
 -- A price is stale after three silent intervals of its feed. A spot price is frozen if polls
 -- succeed but it has not moved for frozen_us, unless the provider's prices stand for weeks
 -- (steady). An implausible price stays so until a plausible one comes.
@@ -225,6 +228,7 @@ SELECT count(*) FROM u;
 --          hi float8, as_of_us int8, source text)
 -- rows: none
 -- writes: yes
+-- lane: long
 WITH ok AS (
 	SELECT FROM leader WHERE name = 'engine' AND epoch = $14 FOR KEY SHARE
 ), u AS (
@@ -264,6 +268,7 @@ ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit
 -- params: at_us int8
 -- rows: none
 -- writes: yes
+-- lane: long
 WITH old AS (
 	DELETE FROM pool_hour WHERE at_hour < $1 / 3600000000 - 1080
 ), x AS MATERIALIZED (

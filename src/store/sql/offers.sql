@@ -67,6 +67,7 @@ SELECT count(*) FROM d;
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
 --   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?
 -- writes: no
+-- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
 	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,

@@ -117,12 +117,14 @@ SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT 
 --       state text
 -- row: pool_latest
 -- writes: no
+-- lane: long
 SELECT pool_id, price_micros, observed_us, effective_us, changed_us, state FROM pool_latest;
 
 -- name: price_history_pool
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: many observed_us int8, effective_us int8, price_micros int8, source text
 -- writes: no
+-- lane: long
 SELECT observed_us, effective_us, price_micros, source FROM price_dated
 WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3 ORDER BY observed_us;
 
@@ -130,6 +132,7 @@ WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3 ORDER BY observed_
 -- params: from_us int8, to_us int8
 -- rows: 1 made int4
 -- writes: yes
+-- lane: long
 -- Creates daily partitions for every day that touches [from_us, to_us).
 SELECT price_partitions_ensure($1, $2);
 
@@ -137,6 +140,7 @@ SELECT price_partitions_ensure($1, $2);
 -- params: before_us int8
 -- rows: 1 dropped int4
 -- writes: yes
+-- lane: long
 -- Drops partitions that end at or before before_us. Prices in force are copied to the first
 -- remaining day.
 SELECT price_partitions_drop($1);

@@ -8,6 +8,7 @@
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH RECURSIVE x AS (
 	(SELECT node_id FROM node_sample ORDER BY node_id LIMIT 1)
 	UNION ALL
@@ -24,6 +25,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH RECURSIVE x AS (
 	(SELECT job_id FROM job_log ORDER BY job_id LIMIT 1)
 	UNION ALL
@@ -39,6 +41,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM price_refused WHERE ctid = ANY (ARRAY(SELECT ctid FROM price_refused WHERE observed_us < $1 LIMIT $2)) RETURNING 1
 )
@@ -48,6 +51,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM price_misdated WHERE ctid = ANY (ARRAY(SELECT ctid FROM price_misdated WHERE observed_us < $1 LIMIT $2)) RETURNING 1
 )
@@ -57,6 +61,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM feed_gap WHERE ctid = ANY (ARRAY(SELECT ctid FROM feed_gap WHERE to_us < $1 LIMIT $2)) RETURNING 1
 )
@@ -67,6 +72,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, keep_before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM orphan WHERE ctid = ANY (ARRAY(SELECT ctid FROM orphan WHERE gone_us < CASE WHEN word = 'keep' THEN $2 ELSE $1 END LIMIT $3))
 		AND gone_us < $1 RETURNING 1
@@ -77,6 +83,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM enrol_proof WHERE ctid = ANY (ARRAY(SELECT e.ctid FROM enrol_proof e JOIN node n ON n.id = e.node_id WHERE n.ended_us < $1 LIMIT $2))
 	RETURNING 1
@@ -87,6 +94,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM idempotency WHERE ctid = ANY (ARRAY(SELECT ctid FROM idempotency WHERE created_us < $1 LIMIT $2)) AND created_us < $1 RETURNING 1
 )
@@ -97,6 +105,7 @@ SELECT count(*) AS n FROM d
 -- params: before_us int8, most int4
 -- rows: 1 n int8
 -- writes: yes
+-- lane: long
 WITH d AS (
 	DELETE FROM agent_binary WHERE sha256 = ANY (ARRAY(SELECT sha256 FROM agent_binary WHERE seen_us < $1 LIMIT $2)) AND seen_us < $1 RETURNING 1
 )

@@ -1,5 +1,6 @@
 """The agent's protocol: enrolment, polls, fencing by epoch, notices."""
 import json
+import socket
 import threading
 import time
 import lib
@@ -204,6 +205,35 @@ class Poll(Case):
         self.assertEqual((out["w"]["desired"], out["w"]["version"], out["w"]["deadline_us"], out["w"]["why"]),
                          ("drain", 2, 77, "notice"))
         self.assertLess(out["t"] - t, 15)
+
+    def poll_bytes(self, hold):
+        body = json.dumps({"have": {"job": None}, "hold_ms": hold}).encode()
+        return b"POST /v1/agent/poll HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s" % (
+            self.session.encode(), len(body), body)
+
+    def test_a_parked_poll_ends_with_its_client(self):
+        self.session = A.enrol(self.node, self.token)["session"]
+        with socket.create_connection(("127.0.0.1", A.port)) as s:
+            s.sendall(self.poll_bytes(60000))
+            A.until_parked()
+        A.until(lambda: A.metric("spot_http_parked") == 0, "the poll is gone")
+        self.assertEqual(self.poll()["desired"], "idle")
+
+    def test_the_connection_of_a_parked_poll_serves_the_next_request(self):
+        self.session = A.enrol(self.node, self.token)["session"]
+        with socket.create_connection(("127.0.0.1", A.port)) as s, s.makefile("rb") as f:
+            for _ in range(2):
+                s.sendall(self.poll_bytes(300) + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                replies = []
+                for _ in range(2):
+                    head = [f.readline().decode().strip()]
+                    while head[-1]:
+                        head.append(f.readline().decode().strip())
+                    length = [int(line.split(":")[1]) for line in head if line.lower().startswith("content-length:")][0]
+                    replies.append((head, f.read(length)))
+                (poll, body), (health, _) = replies
+                self.assertEqual((poll[0], json.loads(body)["desired"], health[0]), ("HTTP/1.1 200 OK", "idle", "HTTP/1.1 200 OK"))
+                self.assertIn("Cache-Control: no-store", poll)
 
     def test_sixty_parked_polls_answer_their_own_node_only(self):
         self.start()

@@ -173,13 +173,18 @@ class Drain(unittest.TestCase):
         s = socket.create_connection(("127.0.0.1", b.port))
         s.sendall(("GET /v1/events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n" % b.root).encode())
         th = threading.Thread(target=lambda: out.update(r=b.call("GET", "/v1/jobs/%s?wait_state=terminal&timeout_s=60" % j, expect=200)))
+        session = b.enrol(*b.node(b.pool(), "BOOTING"))["session"]
+        poll = threading.Thread(target=lambda: out.update(p=b.call("POST", "/v1/agent/poll", {"have": {"job": None}, "hold_ms": 60000},
+                                                                   token=session, expect=200)))
         th.start()
-        b.until_parked()
+        poll.start()
+        b.until_parked(2)
         b.until(lambda: b.metric("spot_http_streams") == 1, "the stream is open")
         t = time.time()
         b.proc.stdin.write("d\n")
         b.proc.stdin.flush()
         th.join()
+        poll.join()
         s.settimeout(30)
         text = b""
         while True:
@@ -190,6 +195,7 @@ class Drain(unittest.TestCase):
         self.assertLess(time.time() - t, 20)
         self.assertTrue(text.endswith(b"0\r\n\r\n"), text)
         self.assertEqual(out["r"][1]["state"], "QUEUED")
+        self.assertEqual(out["p"][1]["desired"], "idle")
         with self.assertRaises(OSError):
             socket.create_connection(("127.0.0.1", b.port))
         b.stop()

@@ -17,8 +17,9 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from support.postgres import local_dsn  # noqa: E402
+from support.postgres import local_dsn, psql  # noqa: E402
 from support.spotd import Spotd  # noqa: E402
+from support.wait import until  # noqa: E402
 from world import exchange  # noqa: E402
 
 SPOTD, SAMPLE = sys.argv[1], sys.argv[2]
@@ -263,7 +264,7 @@ class Running(unittest.TestCase):
         self.assertEqual(get(d.url + "/healthz")[0], 200)
         self.assertEqual(d.end(), 0)
 
-    def test_a_store_that_comes_with_a_reload_is_known_to_the_api(self):
+    def test_a_reload_reaches_the_api_and_the_engine(self):
         path = conf(LOCAL, "store.conf")
         d = Daemon("--local", "--config", path)
         d.ready()
@@ -273,10 +274,12 @@ class Running(unittest.TestCase):
         status, job = get(d.url + "/v1/jobs", token, text)
         self.assertEqual(status, 201)
         self.assertIn("[checkpoint] store is empty", job["not_stored"])
-        conf(LOCAL + "[checkpoint]\nstore = s3://bucket/prefix\n", "store.conf")
+        conf(LOCAL.replace("lease = 1s", "lease = 5m") + "[checkpoint]\nstore = s3://bucket/prefix\n", "store.conf")
         d.send(signal.SIGHUP)
         d.await_log("config.reloaded")
         self.assertIsNone(get(d.url + "/v1/jobs/" + job["id"], token)[1]["not_stored"])
+        left = "SELECT until_us / 1e6 - extract(epoch FROM clock_timestamp()) > 60 FROM leader WHERE name = 'engine'"
+        until("the engine renews by the new lease", 60, lambda: psql(local_dsn(ENV["XDG_DATA_HOME"]), left).strip() == "t", trouble=d.trouble)
         self.assertEqual(d.end(), 0)
 
     def test_a_reload_with_a_store_that_nobody_signs_for_is_refused(self):
@@ -371,6 +374,27 @@ class Running(unittest.TestCase):
         self.assertEqual(api.end(), 0)
         self.assertEqual(engine.end(), 0)
         self.assertEqual(main.end(), 0)
+
+    def test_the_lease_goes_over_at_once_when_its_holder_stops(self):
+        slow = LOCAL.replace("lease = 1s", "lease = 5m")
+        main = Daemon("--local", "--config", conf(LOCAL, "lease.conf"))
+        main.ready()
+        main.await_log("engine.leads")
+        env = {"DATABASE_URL": local_dsn(ENV["XDG_DATA_HOME"])}
+        self.assertEqual(main.end(), 0)
+        database = Daemon("--local", "--role", "api", "--config", conf(LOCAL, "lease.conf"))
+        database.ready()
+        first = Daemon("--config", conf(slow, "slow.conf"), env=env)
+        first.ready()
+        first.await_log("engine.leads")
+        second = Daemon("--config", conf(slow, "slow.conf"), env=env)
+        second.ready()
+        began = time.monotonic()
+        self.assertEqual(first.end(), 0)
+        second.await_log("engine.leads")
+        self.assertLess(time.monotonic() - began, 60)  # a lease that was not given back lasts 5 minutes
+        self.assertEqual(second.end(), 0)
+        self.assertEqual(database.end(), 0)
 
     def test_systemd_is_told(self):
         path = os.path.join(DIR, "notify")

@@ -58,6 +58,35 @@ static void a_failing_statement_leaves_its_pipeline_neighbours_alone(void **stat
 	assert_int_equal(pg_stats(w->pg).reconnects, 0);
 }
 
+/* Without lanes the two of them would have both connections. */
+static void a_quick_statement_never_waits_behind_long_ones(void **state)
+{
+	static const struct pg_stmt nap = { .name = "nap",
+		.sql = "SELECT pg_sleep(30 + $1)",
+		.params_n = 1,
+		.param_types = int8_type,
+		.lane = PG_LONG };
+	struct world *w = *state;
+	struct pg_req naps[3] = { 0 }, quick = { 0 }, lost = { 0 };
+
+	for (int i = 0; i < 3; i++) {
+		exec_int(w, &naps[i], &nap, 0);
+	}
+	for (int i = 0; i < 100; i++) {
+		exec_int(w, &quick, &stmt_echo, i);
+		assert_true(test_op_wait(&quick.op));
+		assert_int_equal(quick.op.rc, SPOT_OK);
+	}
+	assert_int_equal(done_count, 100);
+	assert_int_equal(pg_stats(w->pg).busy, 1);
+	exec_int(w, &lost, &nap, 0); /* one that waits in its lane goes at its owner's word */
+	pg_req_fini(&lost);
+	pg_req_fini(&quick);
+	for (int i = 0; i < 3; i++) {
+		pg_req_fini(&naps[i]);
+	}
+}
+
 static void a_statement_that_does_not_prepare_fails_and_may_be_tried_again(void **state)
 {
 	struct world *w = *state;
@@ -332,6 +361,7 @@ int main(void)
 		T(a_statement_gives_its_row_and_never_completes_inside_the_call, set_up),
 		T(a_failing_statement_leaves_its_pipeline_neighbours_alone, set_up),
 		T(nothing_waits_behind_a_slow_statement_while_another_connection_answers, set_up),
+		T(a_quick_statement_never_waits_behind_long_ones, set_up_lanes),
 		T(a_statement_that_does_not_prepare_fails_and_may_be_tried_again, set_up),
 		T(parameters_may_be_what_the_request_said_last, set_up),
 		T(a_statement_prepared_before_a_schema_change_works_again_after_one_retry,

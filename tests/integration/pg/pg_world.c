@@ -38,7 +38,8 @@ static bool is_ready(void *arg)
 	return pg_ready(arg);
 }
 
-static int world_set_up(void **state, int connections, int64_t statement_timeout_us)
+static int world_set_up(void **state, int connections, int long_connections,
+    int64_t statement_timeout_us)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -51,6 +52,7 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 	w->pg = pg_new(w->loop,
 	    &(struct pg_conf){ .dsn = w->dsn,
 		.connections = connections,
+		.long_connections = long_connections,
 		.statement_timeout_us = statement_timeout_us });
 	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, is_ready, w->pg));
 	*state = w;
@@ -59,17 +61,22 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 
 int set_up(void **state)
 {
-	return world_set_up(state, 2, 0);
+	return world_set_up(state, 2, 0, 0);
+}
+
+int set_up_lanes(void **state)
+{
+	return world_set_up(state, 2, 1, 0);
 }
 
 int set_up_one(void **state)
 {
-	return world_set_up(state, 1, 0);
+	return world_set_up(state, 1, 0, 0);
 }
 
 int set_up_hasty(void **state)
 {
-	return world_set_up(state, 1, SPOT_US_PER_S / 2);
+	return world_set_up(state, 1, 0, SPOT_US_PER_S / 2);
 }
 
 int tear_down(void **state)

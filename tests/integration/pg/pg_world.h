@@ -28,8 +28,10 @@ extern int done_count; /* requests that completed since the world was set up */
 /* $1 + 1; an INSERT of $1; a read and a write that take $1 seconds. */
 extern const struct pg_stmt stmt_echo, stmt_insert, stmt_sleep, stmt_insert_slow;
 
-/* Two connections; one; one with a statement timeout of half a second. *state: the world. */
+/* Two connections; two, one of them for PG_LONG; one; one with a statement timeout of half a
+ * second. *state: the world. */
 int set_up(void **state);
+int set_up_lanes(void **state);
 int set_up_one(void **state);
 int set_up_hasty(void **state);
 int tear_down(void **state);

@@ -27,7 +27,8 @@ struct served {
 	struct spot_header *extra;
 	size_t extra_n, extra_cap;
 	struct sbuf stream;
-	struct loop_timer gone;
+	struct loop_timer gone, due;
+	struct httpd_parked *parked; /* NULL = it is not */
 	int status;
 	bool streaming;
 };

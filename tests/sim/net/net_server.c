@@ -177,6 +177,56 @@ void httpd_abort(struct httpd_req *r)
 	net_served_done(s);
 }
 
+/* The request stays whole here, and p->conn points to it. */
+static struct served *served_of(struct httpd_parked *p)
+{
+	return (struct served *)(void *)p->conn;
+}
+
+static void parked_due(struct loop_timer *t)
+{
+	struct served *s = container_of(t, struct served, due);
+
+	s->parked->ops->due(s->parked);
+}
+
+static void parked_gone(struct httpd_req *r)
+{
+	struct served *s = r->priv;
+	struct httpd_parked *p = STEAL(s->parked);
+
+	loop_timer_stop(&s->due);
+	p->conn = NULL;
+	p->ops->gone(p);
+}
+
+void httpd_park(struct httpd_req *r, struct httpd_parked *p, int64_t after_us)
+{
+	struct served *s = r->priv;
+
+	s->parked = p;
+	p->conn = (struct hconn *)(void *)s;
+	r->gone = parked_gone;
+	loop_timer_init(&s->due, s->h->loop, parked_due);
+	httpd_parked_set(p, after_us);
+}
+
+void httpd_parked_set(struct httpd_parked *p, int64_t after_us)
+{
+	loop_timer_set(&served_of(p)->due, after_us);
+}
+
+struct httpd_req *httpd_unpark(struct httpd_parked *p)
+{
+	struct served *s = served_of(p);
+
+	loop_timer_stop(&s->due);
+	s->parked = NULL;
+	p->conn = NULL;
+	s->pub.gone = NULL;
+	return &s->pub;
+}
+
 void httpd_stream_begin(struct httpd_req *r, int status, const char *type)
 {
 	struct served *s = r->priv;

@@ -391,7 +391,7 @@ static void conn_work(struct pg_conn *c)
 	if (c->state == PG_CONN_READY) {
 		next_set(c);
 	}
-	if (c->reserved || p->queue.n > 0 || p->copies.n > 0) {
+	if (c->reserved || pg_waiting(p)) {
 		pg_dispatch_soon(p);
 	}
 }

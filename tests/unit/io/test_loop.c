@@ -1,9 +1,11 @@
-/* The loop: order of phases, timers on the injected clock, descriptors, signals, children. */
+/* The loop: order of phases, timers on the injected clock, descriptors, signals, children, messages
+ * of other threads. */
 #include "base/base.h"
 #include "unit.h"
 
 #include "io/loop/loop.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -360,6 +362,80 @@ static void children_are_reaped_with_their_status(void **state)
 	assert_int_equal(children_ended, 1);
 }
 
+#define POSTERS 4
+#define POSTS 1000
+
+struct poster {
+	pthread_t thread;
+	int no;
+	int got; /* messages; the loop's thread counts */
+};
+struct post {
+	struct poster *from;
+	int no;
+};
+static struct post posts[POSTERS][POSTS];
+static int posts_got;
+
+static void post_got(void *ctx)
+{
+	struct post *m = ctx;
+
+	assert_int_equal(m->no, m->from->got); /* in the order of its sender */
+	m->from->got++;
+	posts_got++;
+}
+
+static void *poster_run(void *ctx)
+{
+	struct poster *p = ctx;
+
+	for (int i = 0; i < POSTS; i++) {
+		posts[p->no][i] = (struct post){ .from = p, .no = i };
+		loop_post(loop, post_got, &posts[p->no][i]);
+	}
+	return NULL;
+}
+
+static void messages_of_other_threads_wake_the_loop_and_keep_their_order(void **state)
+{
+	struct poster posters[POSTERS] = { 0 };
+
+	(void)state;
+	posts_got = 0;
+	for (int i = 0; i < POSTERS; i++) {
+		posters[i].no = i;
+		assert_int_equal(pthread_create(&posters[i].thread, NULL, poster_run, &posters[i]),
+		    0);
+	}
+	/* No timer is armed: only the messages end these waits. */
+	while (posts_got < POSTERS * POSTS) {
+		loop_turn(loop, -1);
+	}
+	for (int i = 0; i < POSTERS; i++) {
+		assert_int_equal(pthread_join(posters[i].thread, NULL), 0);
+		assert_int_equal(posters[i].got, POSTS);
+	}
+	assert_int_equal(posts_got, POSTERS * POSTS);
+}
+
+static void post_again(void *ctx)
+{
+	(void)ctx;
+	trace_note("message");
+	loop_post(loop, post_again, NULL);
+}
+
+static void a_message_of_a_message_waits_for_the_next_turn(void **state)
+{
+	(void)state;
+	loop_post(loop, post_again, NULL);
+	loop_turn(loop, -1);
+	assert_string_equal(trace, "message");
+	loop_turn(loop, -1);
+	assert_string_equal(trace, "message message"); /* loop_free() drops the third */
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define R(name) cmocka_unit_test_setup_teardown(name, setup_real, teardown)
 int main(void)
@@ -376,6 +452,8 @@ int main(void)
 		R(run_ends_on_quit_and_can_start_again),
 		R(signals_arrive_in_the_loop),
 		R(children_are_reaped_with_their_status),
+		R(messages_of_other_threads_wake_the_loop_and_keep_their_order),
+		R(a_message_of_a_message_waits_for_the_next_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,12 @@ class GenTest(unittest.TestCase):
         self.bad("-- name: x\n-- rows: 1 a int8\n-- row: ab\n-- writes: no\nSELECT 1\n"
                  "-- name: y\n-- rows: 1 a text\n-- row: ab\n-- writes: no\nSELECT 1\n", "a.sql:6", "differ")
 
+    def test_a_statement_is_quick_unless_its_header_names_another_lane(self):
+        one = "-- name: %s\n-- rows: none\n-- writes: no\n%sSELECT 1\n"
+        _, c = self.good(one % ("x", "") + one % ("y", "-- lane: long\n") + one % ("z", "-- lane: agent\n"))
+        self.assertEqual([line.count(".lane") for line in c.split("\n") if ".cols_n" in line][:3], [0, 1, 1])
+        self.assertLess(c.index(".lane = PG_LONG"), c.index(".lane = PG_AGENT"))
+
     def test_bad_headers_are_refused_with_file_and_line(self):
         ok = "-- name: x\n-- rows: none\n-- writes: no\n"
         for sql, words in (
@@ -141,6 +147,7 @@ class GenTest(unittest.TestCase):
                 ("-- name: x\n-- rows: none a int8\n-- writes: no\nSELECT 1", ["a.sql:2", "none"]),
                 ("-- name: x\n-- rows: many\n-- writes: no\nSELECT 1", ["a.sql:2"]),
                 ("-- name: x\n-- rows: none\n-- writes: maybe\nSELECT 1", ["a.sql:3", "yes or no"]),
+                (ok + "-- lane: fast\nSELECT 1", ["a.sql:4", "long or agent"]),
                 ("-- name: x\n-- parms: a int8\n-- rows: none\n-- writes: no\nSELECT 1", ["a.sql:2", "parms"]),
                 ("-- name: x\n-- params: a int9\n-- rows: none\n-- writes: no\nSELECT $1", ["a.sql:2", "int9"]),
                 ("-- name: x\n-- params: a int8, a text\n-- rows: none\n-- writes: no\nSELECT $1, $2",

@@ -4,6 +4,7 @@
 -- name: api_enrol_key
 -- rows: 0..1 id text, enrol_key bytea
 -- writes: no
+-- lane: agent
 SELECT id, enrol_key FROM install
 
 -- shared: one launch made the machines of a gang, with one token for all. The instance says which
@@ -13,6 +14,7 @@ SELECT id, enrol_key FROM install
 -- rows: 0..1 id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
+-- lane: agent
 SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
 	n.gang_call
 FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.id = $1
@@ -21,6 +23,7 @@ FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.id = $1
 -- rows: many id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
+-- lane: agent
 SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
 	n.gang_call
 FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', 'FAILED')
@@ -32,6 +35,7 @@ FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', '
 -- params: ref text, at_us int8
 -- rows: 1 stranger bool
 -- writes: no
+-- lane: agent
 SELECT CASE WHEN $1 <> '' THEN NOT EXISTS (SELECT FROM node WHERE ref = $1)
 	ELSE EXISTS (SELECT FROM orphan WHERE kind = 'instance' AND kept AND gone_us IS NULL)
 		OR (EXISTS (SELECT FROM led) AND NOT EXISTS (SELECT FROM led WHERE from_us <= $2 - 600000000 AND to_us > $2 - 60000000)) END
@@ -43,6 +47,7 @@ SELECT CASE WHEN $1 <> '' THEN NOT EXISTS (SELECT FROM node WHERE ref = $1)
 -- rows: 0..1 verdict text, why text, woken bool
 -- row: enrol_verdict
 -- writes: yes
+-- lane: agent
 WITH e AS (
 	INSERT INTO enrol_proof AS e (node_id, boot_id, sha256, proof, instance_ref, peer, asked_us)
 	SELECT $1, $2, $3, $4, $5, $6, $7
@@ -57,6 +62,7 @@ SELECT verdict, why, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM e
 -- rows: 0..1 verdict text, why text, woken bool
 -- row: enrol_verdict
 -- writes: no
+-- lane: agent
 SELECT verdict, why, false FROM enrol_proof WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3
 
 -- Stores the first use of the token with boot and instance. The same machine gets a new session
@@ -65,6 +71,7 @@ SELECT verdict, why, false FROM enrol_proof WHERE node_id = $1 AND boot_id = $2 
 -- params: id int8, boot_id text, instance_ref text, session_hash bytea, version text, hw jsonb?, at_us int8, sha256 text
 -- rows: 0..1 id int8, woken bool
 -- writes: yes
+-- lane: agent
 WITH n AS (
 	UPDATE node SET session_hash = $4, boot_id = $2, agent_version = $5, hw = coalesce($6, hw),
 		enrol_used_us = coalesce(enrol_used_us, $7), last_seen_us = $7
@@ -84,22 +91,42 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
 -- params: id int8, why text, at_us int8
 -- rows: none
 -- writes: yes
+-- lane: agent
 INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES ($3, 'node', 'n' || $1::int8, $1,
 	'ENROL_REFUSED', $2, 'api')
 
--- Returns the node's live attempt, of which it has at most one. Only ended attempts are ordered by
+-- Returns the node and its live attempt, of which it has at most one. Only ended attempts are ordered by
 -- their start, which a clock step may falsify.
 -- name: api_agent_want
 -- params: node_id int8
--- rows: 0..1 state node_state, drain_deadline_us int8?, why text, job_id int8?, epoch int4?,
---   desired text?, version int8?, phase attempt_phase?, attempt_deadline_us int8?, drain_why text?,
---   live bool
+-- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
+--   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
+--   attempt_deadline_us int8?, drain_why text?, live bool
+-- row: agent_want
 -- writes: no
-SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
-	a.drain_why, a.job_id IS NOT NULL AND a.ended_us IS NULL
+-- lane: agent
+SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
+	a.version, a.phase, a.drain_deadline_us, a.drain_why,
+	a.job_id IS NOT NULL AND a.ended_us IS NULL
 FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
 	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.id = $1
+
+-- The same by the node's session.
+-- name: api_agent_poll
+-- params: hash bytea
+-- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
+--   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
+--   attempt_deadline_us int8?, drain_why text?, live bool
+-- row: agent_want
+-- writes: no
+-- lane: agent
+SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
+	a.version, a.phase, a.drain_deadline_us, a.drain_why,
+	a.job_id IS NOT NULL AND a.ended_us IS NULL
+FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
+	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
+WHERE n.session_hash = $1
 
 -- The hazard is that of the newest decision for this machine, whichever job or fleet it was for.
 -- For a gang, or several fleet nodes chosen together, the decision names one.
@@ -112,6 +139,7 @@ WHERE n.id = $1
 --   provider text, region text, gpu_name text, hazard float8?, steps_total int8, rates text?,
 --   restart_us int8
 -- writes: no
+-- lane: agent
 SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
 	coalesce((SELECT max(at_offset + length(bytes)) FROM job_log l WHERE l.job_id = j.id AND l.epoch = a.epoch
 		AND l.rank = a.rank), 0)::int8,
@@ -151,6 +179,7 @@ INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDAT
 -- rows_in: agent (node_id int8, at_us int8, job_id int8, epoch int4, steps int8)
 -- rows: none
 -- writes: yes
+-- lane: long
 WITH s AS (
 	SELECT DISTINCT ON (node_id) * FROM unnest($1, $2, $3, $4, $5) u (node_id, at, job_id, epoch, steps)
 	ORDER BY node_id, at DESC
@@ -169,6 +198,7 @@ UPDATE job SET steps_done = a.steps_done FROM a WHERE job.id = a.job_id AND job.
 -- params: node_id int8, kind text, deadline_us int8, source text, raw text, at_us int8
 -- rows: 0..1 node_id int8, woken bool
 -- writes: yes
+-- lane: agent
 WITH o AS (
 	INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us) VALUES ($1, $2, $3, $4, $5, $6)
 	ON CONFLICT (node_id, kind) DO UPDATE SET
@@ -190,6 +220,7 @@ SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 --   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
 -- rows: 0..1 fresh bool, same bool, woken bool, told bool
 -- writes: yes
+-- lane: agent
 WITH o AS (
 	SELECT a.job_id, a.epoch, a.rank, a.phase, a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.epoch = a.epoch AS fresh,
 		a.phase = 'EXITED' AND $4 = 'EXITED' AND a.exit_reason = $9 AND j.epoch = a.epoch AS same
@@ -232,6 +263,7 @@ SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 -- rows_in: chunk checkpoint_chunk (path text, seq int4, bytes int8, mode int4, sha256 text)
 -- rows: 0..1 id int8, fresh int8, woken bool
 -- writes: yes
+-- lane: agent
 WITH ok AS (
 	SELECT j.id, a.epoch, a.rank FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR UPDATE OF j
@@ -269,6 +301,7 @@ FROM c
 -- params: node_id int8, job_id int8, epoch int4, why text, at_us int8
 -- rows: 0..1 told bool
 -- writes: yes
+-- lane: agent
 WITH ok AS (
 	SELECT a.job_id, a.epoch, a.rank FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL
@@ -292,6 +325,7 @@ SELECT pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ev
 -- rows_in: chunk checkpoint_chunk (path text, seq int4, bytes int8, mode int4, sha256 text)
 -- rows: 0..1 id int8
 -- writes: no
+-- lane: agent
 SELECT c.id FROM attempt a JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank
 WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL
 	AND c.state = 'OPEN' AND c.urls_us IS NULL AND c.reason = $4 AND c.steps = $5
@@ -307,6 +341,7 @@ ORDER BY c.id DESC LIMIT 1
 -- params: id int8
 -- rows: 0..1 state checkpoint_state, ready bool, current bool, doc text
 -- writes: no
+-- lane: agent
 SELECT c.state, c.urls_us IS NOT NULL, EXISTS (SELECT FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 		WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NULL),
 	CASE WHEN c.urls_us IS NULL THEN '' ELSE json_build_object('checkpoint', 'c' || c.id,
@@ -321,6 +356,7 @@ FROM checkpoint c WHERE c.id = $1
 -- params: node_id int8, job_id int8, epoch int4, checkpoint_id int8, at_us int8
 -- rows: 0..1 state checkpoint_state, current bool, woken bool, told bool
 -- writes: yes
+-- lane: agent
 WITH ok AS (
 	SELECT c.id, c.state, c.steps, j.id AS job_id, j.epoch = a.epoch AS current, j.num_nodes, c.rank,
 		CASE WHEN j.num_nodes > 1 THEN CASE WHEN c.steps > 0 THEN c.steps ELSE -1 - (SELECT count(*) FROM checkpoint o
@@ -352,6 +388,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.c
 -- params: node_id int8, job_id int8, epoch int4, at_offset int8, bytes bytea, at_us int8, bytes_max int8
 -- rows: 0..1 next_offset int8, told bool
 -- writes: yes
+-- lane: agent
 WITH a AS (
 	SELECT job_id, epoch, rank FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR UPDATE
 ), e AS (
@@ -370,6 +407,7 @@ FROM e
 --   gpu_power_mw int8?, cpu_util float8?, mem_used_mib int8?
 -- rows: none
 -- writes: yes
+-- lane: agent
 INSERT INTO node_sample (node_id, at_us, gpus, gpu_util, gpu_mem_used_mib, gpu_mem_total_mib, gpu_power_mw, cpu_util,
 	mem_used_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING
 
@@ -379,6 +417,7 @@ INSERT INTO node_sample (node_id, at_us, gpus, gpu_util, gpu_mem_used_mib, gpu_m
 -- params: sha256 text
 -- rows: 0..1 sha256 text, bytes bytea
 -- writes: no
+-- lane: long
 SELECT sha256, bytes FROM agent_binary WHERE sha256 = $1
 
 -- Returns the files that are stored already, and marks them as in use.
@@ -392,5 +431,6 @@ UPDATE agent_binary SET seen_us = greatest(seen_us, $2) WHERE sha256 = ANY ($1) 
 -- params: sha256 text, bytes bytea, at_us int8
 -- rows: none
 -- writes: yes
+-- lane: long
 INSERT INTO agent_binary AS b (sha256, bytes, seen_us) VALUES ($1, $2, $3)
 ON CONFLICT (sha256) DO UPDATE SET seen_us = greatest(b.seen_us, excluded.seen_us)

@@ -11,6 +11,7 @@ WHERE hash = $1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > $
 -- params: hash bytea
 -- rows: 0..1 id int8, hash bytea
 -- writes: no
+-- lane: agent
 SELECT id, session_hash FROM node WHERE session_hash = $1
 
 -- A key lives a day. If a daemon died during a request, the same request may take the key over

@@ -289,6 +289,7 @@ FROM job j WHERE j.id = $1
 -- params: by text[], since_us int8, until_us int8
 -- rows: 1 doc text
 -- writes: no
+-- lane: long
 WITH l AS (
 	SELECT CASE WHEN 'team' = ANY ($1) THEN l.team END AS team,
 		CASE WHEN 'project' = ANY ($1) THEN l.project END AS project,

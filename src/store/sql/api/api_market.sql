@@ -125,6 +125,7 @@ JOIN api_pool d ON d.id = r.pool_id ORDER BY r.observed_us DESC, r.pool_id
 -- params: pool_id int4, from_us int8, to_us int8, most int4
 -- rows: 1 doc text
 -- writes: no
+-- lane: long
 SELECT coalesce(json_agg(json_build_object('@', observed_us, 'effective@', effective_us, 'price$', price_micros,
 	'source', source) ORDER BY observed_us), '[]')::text AS doc
 FROM ((SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3
@@ -152,6 +153,7 @@ SELECT coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, 
 --   gpu_name text, adv_lo float8?, adv_hi float8?, band_lo float8?, band_hi float8?, share float8?,
 --   share_lo float8?, share_hi float8?, record text
 -- writes: no
+-- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
 SELECT p.id, p.provider, p.region, p.zone, p.instance_type, p.market, p.gpu_name, coalesce(z.advisor_lo, r.advisor_lo),
 	coalesce(z.advisor_hi, r.advisor_hi), coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),

@@ -5,6 +5,7 @@
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 SELECT 'spot_jobs', state, count(*)::float8 FROM job GROUP BY state
 UNION ALL SELECT 'spot_nodes', state, count(*)::float8 FROM node GROUP BY state
 UNION ALL SELECT 'spot_fleets', state, count(*)::float8 FROM fleet GROUP BY state
@@ -35,6 +36,7 @@ UNION ALL SELECT 'spot_gangs_over_total', s.how, count(g.id)::float8 FROM (VALUE
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 SELECT 'spot_prices', l.state, count(*)::float8 FROM pool_latest l GROUP BY l.state
 UNION ALL SELECT 'spot_price_age_seconds_max', p.provider, max($1 - l.observed_us) / 1e6
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY p.provider
@@ -48,6 +50,7 @@ UNION ALL SELECT 'spot_feed_fails', provider || '/' || region || '/' || feed, fa
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 SELECT 'spot_ledger_usd_total', kind, sum(amount_micros) / 1e6 FROM ledger GROUP BY kind
 UNION ALL SELECT 'spot_notices_total', kind, count(*)::float8 FROM notice GROUP BY kind
 UNION ALL SELECT 'spot_node_ends_total', end_cause, count(*)::float8 FROM node WHERE ended_us IS NOT NULL GROUP BY end_cause
@@ -79,6 +82,7 @@ UNION ALL SELECT 'spot_supply_groups', state, count(*)::float8 FROM supply_state
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 WITH move AS (
 	SELECT (d.inputs->'move'->>'saving_micros')::float8 - (d.inputs->'move'->>'cost_micros')::float8 AS predicted,
 		coalesce((d.inputs->'move'->>'here_price_micros')::float8, 0)
@@ -112,6 +116,7 @@ UNION ALL SELECT 'spot_moves_usd', s.what, s.micros / 1e6 FROM total t
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 SELECT 'spot_queue_jobs', j.team, count(*)::float8 FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL GROUP BY j.team
 UNION ALL SELECT 'spot_queue_wait_seconds_max', team, max($1 - queued_us) / 1e6 FROM job
 	WHERE state = 'QUEUED' AND cancel_us IS NULL AND coalesce(not_before_us, 0) <= $1 GROUP BY team
@@ -131,6 +136,7 @@ UNION ALL SELECT 'spot_share_weight', team, weight_pm / 1000.0 FROM team_share_n
 -- rows: many metric text, label text, value float8
 -- row: metric
 -- writes: no
+-- lane: long
 SELECT 'spot_checkpoints', state, count(*)::float8 FROM checkpoint GROUP BY state
 UNION ALL SELECT 'spot_leak_usd_per_hour', k.state, coalesce(sum(l.price_micros), 0) / 1e6
 	FROM (VALUES ('found'), ('kept'), ('ending')) k (state)

@@ -24,6 +24,7 @@
 --   restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8,
 --   budget_micros int8?, budget_left int8?
 -- writes: no
+-- lane: long
 WITH RECURSIVE q AS MATERIALIZED (
 	SELECT j.id, row_number() OVER (ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $6,
 		coalesce(w.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE w.pos END NULLS LAST, j.id) AS n

@@ -19,6 +19,7 @@ ORDER BY n.id LIMIT 200
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: many effective_us int8, price_micros int8, observed_us int8
 -- writes: no
+-- lane: long
 SELECT effective_us, price_micros, observed_us FROM (
 	(SELECT effective_us, price_micros, observed_us FROM price_dated
 		WHERE pool_id = $1 AND effective_us <= $2
@@ -32,6 +33,7 @@ ORDER BY effective_us, observed_us
 -- params: node_id int8, from_us int8, to_us int8
 -- rows: many job_id int8, epoch int4, from_us int8, to_us int8
 -- writes: no
+-- lane: long
 SELECT job_id, epoch, created_us, coalesce(ended_us, 0) FROM attempt
 WHERE node_id = $1 AND created_us < $3 AND (ended_us IS NULL OR ended_us > $2)
 ORDER BY created_us
@@ -43,6 +45,7 @@ ORDER BY created_us
 --   price_observed_us int8, amount_micros int8)
 -- rows: 0..1 id int8
 -- writes: yes
+-- lane: long
 WITH n AS (
 	UPDATE node SET billed_to_us = $3
 	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END

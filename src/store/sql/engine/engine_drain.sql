@@ -184,6 +184,7 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 -- params: look bool, now_us int8, end_us int8
 -- rows: many id int8, state job_state, epoch int4, cancel bool, left_micros int8?
 -- writes: no
+-- lane: long
 SELECT t.id, t.state, t.epoch, t.cancel, t.left FROM (
 	SELECT j.id, j.state, j.epoch, true AS cancel, NULL::int8 AS left FROM job j
 	WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')

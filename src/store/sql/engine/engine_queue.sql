@@ -7,6 +7,7 @@
 --   steps_done int8, steps_total int8, cost_micros int8?, pos int4?, effective int4?,
 --   ratio float8?, why text?
 -- writes: no
+-- lane: long
 SELECT j.id, j.team, j.priority, j.queued_us, j.deadline_us, coalesce((j.spec->>'work_s')::int8, 0), j.steps_done,
 	j.steps_total, coalesce((j.baseline #>> '{cheapest,total_micros}')::int8, (j.baseline #>> '{on_demand,total_micros}')::int8)
 		* j.num_nodes, q.pos, q.effective, q.ratio, q.why
@@ -45,6 +46,7 @@ SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING enti
 -- rows_in: place (job_id int8, pos int4, effective int4, ratio float8, why text)
 -- rows: many job_id int8
 -- writes: yes
+-- lane: long
 WITH ok AS (
 	SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE
 ), gone AS (

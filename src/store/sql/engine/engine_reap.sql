@@ -36,6 +36,7 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- name: engine_sweep_places
 -- rows: many provider text, region text
 -- writes: no
+-- lane: long
 SELECT DISTINCT provider, region FROM pool
 
 -- Judges listed resources with our tag that belong to no live row, and keeps the time since when. A
@@ -66,6 +67,7 @@ SELECT DISTINCT provider, region FROM pool
 --   instance_type text, market text, created_us int8)
 -- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
+-- lane: long
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $14 FOR KEY SHARE),
 x AS (
 	SELECT x.* FROM ok, sweep_strangers($1, $2, $12, $14, $16, $17, $3, $4, $5, $6, $7, $8, $9, $10, $11) x
@@ -118,6 +120,7 @@ SELECT put.ref, put.kind, put.first_us, put.why, put.ref IN (SELECT ref FROM x W
 -- params: provider text?, state text?, gone bool, ref text?, at_us int8, most int4
 -- rows: 1 doc text
 -- writes: no
+-- lane: long
 WITH l AS (
 	SELECT *, (price_micros::numeric * greatest(coalesce(gone_us, $5) - least(created_us, first_us), 0) / 3600000000)::int8 AS cost
 	FROM leak, LATERAL (SELECT CASE WHEN state = 'found' AND word = 'end' THEN 'ending' ELSE state END AS shown) t

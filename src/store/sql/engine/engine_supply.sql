@@ -55,6 +55,7 @@ SELECT pool_id, from_us, to_us, up FROM (
 -- params: pools int4[], from_us int8, at_us int8
 -- rows: many hour int4, price float8, days int4, launches int4, refusals int4
 -- writes: no
+-- lane: long
 WITH t AS (
 	SELECT g AS at_us FROM generate_series($2, $3, 3600000000) g
 ), p AS (
@@ -99,6 +100,7 @@ SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 -- rows: many pool_id int4, launches int4, refusals int4, reclaims int4, node_us int8, price float8,
 --   price_mean float8
 -- writes: no
+-- lane: long
 WITH m AS (
 	SELECT pool_id, launched_us, ended_us, end_cause FROM node WHERE state NOT IN ('GONE', 'FAILED')
 	UNION ALL SELECT pool_id, launched_us, ended_us, end_cause FROM node
@@ -159,6 +161,7 @@ FROM (SELECT * FROM supply_state WHERE ($1 IS NULL OR provider = $1) AND ($2 IS 
 -- params: pools int4[], from_us int8, to_us int8, most int8
 -- rows: many pool_id int4, at_us int8, price_micros int8
 -- writes: no
+-- lane: long
 SELECT pool_id, greatest(effective_us, $2) AS at_us, price_micros FROM (
 	SELECT pool_id, effective_us, observed_us, price_micros, lead(effective_us) OVER (PARTITION BY pool_id
 		ORDER BY effective_us, observed_us) AS next_us

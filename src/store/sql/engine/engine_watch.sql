@@ -18,6 +18,7 @@ GROUP BY 1, 2
 -- rows: many id int8, ref text, state node_state, market market, zone text, instance_type text,
 --   spot_request text, launched_us int8, gone_seen int4
 -- writes: no
+-- lane: long
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
@@ -161,6 +162,7 @@ SELECT node_id, kind, why FROM d
 -- rows: many id int8, state node_state, event node_event, cause text, why text, pool_id int4,
 --   market market, ended_by text
 -- writes: no
+-- lane: long
 SELECT n.id, n.state,
 	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
 		WHEN n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota') THEN 'BROKEN'
