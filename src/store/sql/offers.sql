@@ -35,7 +35,7 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		FROM used u WHERE u.provider = p.provider AND u.quota_class = p.quota_class AND u.market = p.market) END::int8, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
 FROM pool p
-JOIN pool_latest l ON l.pool_id = p.id
+JOIN pool_price l ON l.pool_id = p.id
 JOIN LATERAL price_faded(l) f ON true
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
