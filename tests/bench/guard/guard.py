@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts instructions with callgrind and compares them with figures.json: guard.py BUILD [--record].
+"""Compares counts of instructions with figures.json: guard.py BUILD [--record].
 
-rank, parse and sign run in a process of their own (guard.c), once for N times and once for 2N: the difference is N of them.
-submit, poll and list are requests to a real spotd under callgrind, which writes the count since its last dump. A count is that of the
-daemon alone. More than 5 % above its figure fails. Exit code 77: no valgrind, or the figures are another compiler's.
+The commands rank, parse and sign run in a process of their own (guard.c), once for N times and once for 2N. The difference is N of
+them. The others are requests to a real spotd under callgrind, which writes the count since its last dump. More than 5 % above its
+figure fails. Exit code 77: no valgrind, or the figures are another compiler's.
 """
 import argparse
 import hashlib
