@@ -1,7 +1,7 @@
 /*
  * spotd --local: a private Postgres under $XDG_DATA_HOME/spotbroker (root: /var/lib/spotbroker) and
  * an admin token beside it (0600), made once. Everything of it can be deleted by deleting that
- * folder.
+ * folder. The first start copies a cluster that the build made (template_main.c).
  */
 #include "base/base.h"
 #include "api/api.h"
@@ -11,6 +11,8 @@
 #include "io/cluster/pgcluster.h"
 #include "spotd/daemon.h"
 #include "spotd/file.h"
+#include "spotd/version.h"
+#include "store/q.h"
 
 #include <unistd.h>
 
@@ -37,9 +39,26 @@ static enum spot_rc local_paths(struct local *l, struct spot_err *err)
 	return SPOT_OK;
 }
 
+/* In the folder of our program when it runs from the build folder, else where it is installed. */
+static void template_find(char *path, size_t n)
+{
+	ssize_t len = readlink("/proc/self/exe", path, n);
+	char *end;
+
+	if (len > 0 && (size_t)len < n) {
+		path[len] = '\0';
+		end = strrchr(path, '/') + 1;
+		(void)snprintf(end, n - (size_t)(end - path), "cluster.tar.gz");
+		if (file_exists(path)) {
+			return;
+		}
+	}
+	(void)snprintf(path, n, "%s", SPOTD_TEMPLATE);
+}
+
 enum spot_rc local_start(struct local *l, struct spot_err *err)
 {
-	char db[4200];
+	char db[4200], template[4096], id[SHA256_HEX];
 	enum spot_rc rc = local_paths(l, err);
 
 	if (rc == SPOT_OK) {
@@ -47,7 +66,10 @@ enum spot_rc local_start(struct local *l, struct spot_err *err)
 	}
 	if (rc == SPOT_OK) {
 		snprintf(db, sizeof(db), "%s/postgres", l->dir);
-		rc = pgcluster_start(db, "spotbroker", false, &l->cluster, err);
+		template_find(template, sizeof(template));
+		migrations_id(migrations_all, migrations_all_n, id);
+		rc = pgcluster_start_from(&(struct pgcluster_template){ template, id }, db,
+		    "spotbroker", false, &l->cluster, err);
 	}
 	return rc;
 }

@@ -383,3 +383,15 @@ enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t
 	}
 	return rc;
 }
+
+void migrations_id(const struct migration *list, size_t n, char ret[SHA256_HEX])
+{
+	AUTO(sbuf) struct sbuf b;
+
+	sbuf_init(&b, (size_t)MIGRATIONS_MAX * SHA256_HEX);
+	for (size_t i = 0; i < n; i++) {
+		sbuf_add(&b, list[i].sha256, strlen(list[i].sha256));
+	}
+	assert(!b.overflow);
+	sha256_hex(b.p, b.n, ret);
+}

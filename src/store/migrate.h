@@ -10,6 +10,7 @@
 #define STORE_MIGRATE_H
 
 #include "base/base.h"
+#include "base/crypto/sign.h"
 
 struct migration {
 	int version; /* 1, 2, 3, ... without holes */
@@ -31,5 +32,7 @@ NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struc
  * with the difference. */
 NODISCARD enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n,
     struct spot_err *err);
+/* A name for a schema that has exactly these migrations: a hash of their texts, in hex. */
+void migrations_id(const struct migration *list, size_t n, char ret[SHA256_HEX]);
 
 #endif

@@ -169,7 +169,7 @@ void past_store(struct poll *p)
 	p->poller->stats.points += (int64_t)p->seen;
 	p->ingest_used = true;
 	if (fresh_n > 0) {
-		price_ingest(p->poller->deps.pg, &p->ingest, fresh, fresh_ids, fresh_n,
+		price_ingest(p->poller->deps.pg, &p->ingest, NULL, fresh, fresh_ids, fresh_n,
 		    priceless_stored);
 		return;
 	}

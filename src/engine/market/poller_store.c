@@ -219,7 +219,13 @@ static void store_prices(struct poll *p)
 	p->seen = n;
 	p->poller->stats.points += (int64_t)n;
 	p->ingest_used = true;
-	price_ingest(p->poller->deps.pg, &p->ingest, points, ids, n, prices_stored);
+	price_ingest(p->poller->deps.pg, &p->ingest,
+	    &(struct price_feed){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.feed = feed_name(p->kind),
+		.polled_us = p->started_us,
+		.fence = p->epoch },
+	    points, ids, n, prices_stored);
 }
 
 /* ---- signals and quotas ---------------------------------------------------------------------- */

@@ -69,7 +69,7 @@ static int log_open(const struct pgcluster_dir *d)
 	return open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *const *argv,
+enum spot_rc pgcluster_spawn(const struct pgcluster_dir *d, const char *const *argv, int in,
     int *ret_pid, struct spot_err *err)
 {
 	/* Do not inherit our environment: PG* variables would change the server's behaviour, and
@@ -80,7 +80,7 @@ static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *cons
 		.argv = argv,
 		.env = env,
 		.dir = d->dir,
-		.in = -1,
+		.in = in,
 		.out = log,
 		.err = log,
 		.new_session = true, /* Ctrl-C at our terminal is for us; we end the server */
@@ -98,9 +98,29 @@ static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *cons
 	return rc;
 }
 
+enum spot_rc pgcluster_run(const struct pgcluster_dir *d, const char *const *argv, int in,
+    struct spot_err *err)
+{
+	int64_t offset = log_size(d);
+	int pid, status = -1;
+	char words[300];
+
+	if (pgcluster_spawn(d, argv, in, &pid, err) != SPOT_OK) {
+		return err->rc;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status == 0) {
+		return SPOT_OK;
+	}
+	pgcluster_dir_log_tail(d, offset, words, sizeof(words));
+	return err_set(err, SPOT_CONFIG, "%s failed: %s (see %s)", strrchr(argv[0], '/') + 1,
+	    words[0] != '\0' ? words : "no words", d->log);
+}
+
 /* ---- creating -------------------------------------------------------------------------------- */
 
-static void tree_remove(const char *path)
+void pgcluster_tree_remove(const char *path)
 {
 	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
 	struct proc_spec spec = { .argv = argv,
@@ -124,29 +144,23 @@ static void tree_remove(const char *path)
  */
 static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, struct spot_err *err)
 {
-	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8], words[300];
+	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8];
 	const char *const argv[] = { initdb, "-D", fresh, "-k", "-U", SUPERUSER, "-E", "UTF8",
 		"--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
 		unsafe ? "--no-sync" : NULL, NULL };
-	int64_t offset = log_size(d);
-	int pid, status = -1;
 
 	(void)snprintf(initdb, sizeof(initdb), "%s/initdb", d->bin);
 	(void)snprintf(fresh, sizeof(fresh), "%s.new", d->data);
 	if (access(fresh, F_OK) == 0) {
-		tree_remove(fresh);
+		pgcluster_tree_remove(fresh);
 	}
-	if (server_spawn(d, argv, &pid, err) != SPOT_OK) {
+	if (pgcluster_run(d, argv, -1, err) != SPOT_OK) {
 		return err->rc;
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (status == 0 && rename(fresh, d->data) == 0) {
-		return SPOT_OK;
+	if (rename(fresh, d->data) != 0) {
+		return err_set(err, SPOT_CONFIG, "cannot rename %s: %s", fresh, strerror(errno));
 	}
-	pgcluster_dir_log_tail(d, offset, words, sizeof(words));
-	return err_set(err, SPOT_CONFIG, "initdb failed: %s (see %s)",
-	    words[0] != '\0' ? words : "no words", d->log);
+	return SPOT_OK;
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -208,7 +222,7 @@ static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_e
 	assert((size_t)n < ARRAY_LEN(argv));
 #undef CONF
 #undef ARG
-	if (server_spawn(d, argv, &c->pid, err) != SPOT_OK) {
+	if (pgcluster_spawn(d, argv, -1, &c->pid, err) != SPOT_OK) {
 		return err->rc;
 	}
 	c->pid_fd = pid_open(c->pid);
@@ -295,11 +309,8 @@ static enum spot_rc server_up(struct pgcluster *c, bool unsafe, struct spot_err 
 	}
 }
 
-static enum spot_rc database_create(struct pgcluster *c, const char *database, struct spot_err *err)
+static enum spot_rc database_check(const char *database, struct spot_err *err)
 {
-	struct spot_err e = { 0 };
-	char sql[128];
-
 	assert(database != NULL);
 	/* The program chooses the name: allow only characters that need no quotes in SQL. */
 	if (database[0] == '\0' || strlen(database) > 60 ||
@@ -307,20 +318,57 @@ static enum spot_rc database_create(struct pgcluster *c, const char *database, s
 		return err_set(err, SPOT_INVALID,
 		    "database name '%.60s': lower case, digits and _ only", database);
 	}
-	(void)snprintf(sql, sizeof(sql), "CREATE DATABASE %s", database);
-	if (strcmp(database, "postgres") != 0 && pg_script(c->dsn, sql, &e) != SPOT_OK &&
-	    strcmp(e.code, "42P04") != 0) { /* duplicate_database */
-		if (err != NULL) {
-			*err = e;
-		}
-		return e.rc;
-	}
-	dsn_write(c, database);
 	return SPOT_OK;
 }
 
-enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_and_unsafe,
-    struct pgcluster **ret, struct spot_err *err)
+/* A cluster from a template has the database. One from initdb has "postgres". */
+static enum spot_rc database_ensure(struct pgcluster *c, const char *database, bool by_initdb,
+    struct spot_err *err)
+{
+	struct spot_err e = { 0 };
+	char sql[128];
+
+	if (!by_initdb && pg_script(c->dsn, "SELECT 1", &e) == SPOT_OK) {
+		return SPOT_OK;
+	}
+	if (by_initdb || strcmp(e.code, "3D000") == 0) { /* invalid_catalog_name */
+		dsn_write(c, "postgres");
+		(void)snprintf(sql, sizeof(sql), "CREATE DATABASE %s", database);
+		if (strcmp(database, "postgres") == 0 || pg_script(c->dsn, sql, &e) == SPOT_OK) {
+			dsn_write(c, database);
+			return SPOT_OK;
+		}
+	}
+	*err = e;
+	return e.rc;
+}
+
+/* Makes the data folder if it is absent, starts the server and finds the database. */
+static enum spot_rc cluster_up(struct pgcluster *c, const struct pgcluster_template *t,
+    const char *database, bool unsafe, struct spot_err *err)
+{
+	bool absent, by_initdb;
+
+	if (orphan_wait(&c->dir, err) != SPOT_OK) {
+		return err->rc;
+	}
+	absent = !pgcluster_dir_has_data(&c->dir);
+	by_initdb = absent && (t == NULL || pgcluster_template_copy(&c->dir, t, err) != SPOT_OK);
+	if (by_initdb && t != NULL) {
+		log_info("pgcluster.no_template", STR("reason", err->text));
+	}
+	if (by_initdb && cluster_create(&c->dir, unsafe, err) != SPOT_OK) {
+		return err->rc;
+	}
+	dsn_write(c, by_initdb ? "postgres" : database);
+	if (server_up(c, unsafe, err) != SPOT_OK) {
+		return err->rc;
+	}
+	return database_ensure(c, database, by_initdb, err);
+}
+
+enum spot_rc pgcluster_start_from(const struct pgcluster_template *t, const char *dir,
+    const char *database, bool fast_and_unsafe, struct pgcluster **ret, struct spot_err *err)
 {
 	struct pgcluster *c = calloc(1, sizeof(*c));
 	struct spot_err mine = { 0 };
@@ -331,22 +379,15 @@ enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_an
 	if (err == NULL) {
 		err = &mine;
 	}
-	rc = pgcluster_dir_open(&c->dir, dir, err);
+	rc = database_check(database, err);
+	if (rc == SPOT_OK) {
+		rc = pgcluster_dir_open(&c->dir, dir, err);
+	}
 	if (rc != SPOT_OK) {
 		free(c);
 		return rc;
 	}
-	dsn_write(c, "postgres");
-	rc = orphan_wait(&c->dir, err);
-	if (rc == SPOT_OK && !pgcluster_dir_has_data(&c->dir)) {
-		rc = cluster_create(&c->dir, fast_and_unsafe, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = server_up(c, fast_and_unsafe, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = database_create(c, database, err);
-	}
+	rc = cluster_up(c, t, database, fast_and_unsafe, err);
 	if (rc != SPOT_OK) {
 		struct spot_err keep = *err;
 
@@ -356,6 +397,12 @@ enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_an
 	}
 	*ret = c;
 	return SPOT_OK;
+}
+
+enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_and_unsafe,
+    struct pgcluster **ret, struct spot_err *err)
+{
+	return pgcluster_start_from(NULL, dir, database, fast_and_unsafe, ret, err);
 }
 
 const char *pgcluster_dsn(const struct pgcluster *c)

@@ -1,4 +1,5 @@
-/* Inside of io/cluster: pgcluster.c runs the server, pgcluster_dir.c prepares its folders. */
+/* Inside of io/cluster: pgcluster.c runs the server, pgcluster_dir.c prepares its folders,
+ * pgcluster_template.c packs and copies a prepared data folder. */
 #ifndef IO_PGCLUSTER_PRIV_H
 #define IO_PGCLUSTER_PRIV_H
 
@@ -23,5 +24,15 @@ bool pgcluster_dir_has_data(const struct pgcluster_dir *d);
 int pgcluster_dir_postmaster(const struct pgcluster_dir *d);
 /* Copies the last line with FATAL, PANIC or "error:" in the log after offset, for messages. */
 void pgcluster_dir_log_tail(const struct pgcluster_dir *d, int64_t offset, char *buf, size_t n);
+/* Starts a program as the server's user in d->dir, with its words in the log. in = -1: no input. */
+NODISCARD enum spot_rc pgcluster_spawn(const struct pgcluster_dir *d, const char *const *argv,
+    int in, int *ret_pid, struct spot_err *err);
+/* The same, and waits for its end. A status other than 0 is CONFIG, with the log's words. */
+NODISCARD enum spot_rc pgcluster_run(const struct pgcluster_dir *d, const char *const *argv, int in,
+    struct spot_err *err);
+void pgcluster_tree_remove(const char *path);
+/* Makes d->data from the template. Nothing of a failed copy remains. */
+NODISCARD enum spot_rc pgcluster_template_copy(const struct pgcluster_dir *d,
+    const struct pgcluster_template *t, struct spot_err *err);
 
 #endif

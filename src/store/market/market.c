@@ -10,6 +10,7 @@
 #define TICK_US (30 * SPOT_US_PER_S) /* no older without requests; keeps the changes few */
 #define COMPARE_US (600 * SPOT_US_PER_S)
 #define TRIM_MOST 20000
+#define CONFIRM_US (60 * SPOT_US_PER_S)
 /* A full read costs less than this share of the pools one by one. */
 #define SOME_SHARE 8
 #define SOME_LEAST 500
@@ -26,6 +27,7 @@ struct market {
 	int64_t compared_us; /* mono */
 	int64_t version, reconnects;
 	bool all, compare, renew; /* of the next refresh */
+	bool confirmed; /* snap has older times of confirmation than the rows */
 	/* pools that a comparison found different, unless the next refresh says they changed */
 	int32_t *suspects;
 	size_t suspects_n;
@@ -37,6 +39,8 @@ struct market {
 	struct q_offers_moved_row *moved;
 	int32_t *ids;
 	size_t ids_n, ids_cap;
+	struct round *rounds;
+	size_t rounds_n;
 	struct pg_req req;
 
 	TAILQ_HEAD(, market_want) wants;
@@ -87,6 +91,8 @@ static void refresh_end(struct market *m)
 	m->work = NULL;
 	m->ids = NULL;
 	m->ids_n = m->ids_cap = 0;
+	m->rounds = NULL;
+	m->rounds_n = 0;
 	m->running = false;
 }
 
@@ -126,9 +132,10 @@ static bool sellers_same(const struct market *m)
 /* The rows are as of the statement that was just answered. */
 static void refresh_apply(struct market *m, bool changed)
 {
+	int64_t age = m->snap != NULL ? m->at_us - m->snap->at_us : 0;
 	/* The hour of the day is part of the hazards. */
 	bool aged =
-	    m->snap == NULL || m->at_us - m->snap->at_us > COMPARE_US || m->at_us < m->snap->at_us;
+	    m->snap == NULL || age > COMPARE_US || age < 0 || (m->confirmed && age > CONFIRM_US);
 
 	free(m->since);
 	m->since = strdup(m->moved->snapshot);
@@ -141,7 +148,7 @@ static void refresh_apply(struct market *m, bool changed)
 		m->snap = snap_make(&m->rows, &m->policy, ++m->version, m->at_us, m->moved->sellers,
 		    m->moved->known);
 		market_drop(was);
-		m->renew = false;
+		m->renew = m->confirmed = false;
 	}
 	m->rows_us = m->at_us;
 	m->read_us = m->sent_us;
@@ -174,13 +181,27 @@ static void suspects_keep(struct market *m, const struct pool_rows *was)
 	m->suspects_n = kept;
 }
 
+/* Did the round of its price move meanwhile? */
+static bool suspect_confirmed(const struct market *m, int32_t pool)
+{
+	const struct pool_row *w = row_find(&m->rows, pool);
+
+	for (size_t i = 0; i < m->rounds_n && w != NULL; i++) {
+		if (m->rounds[i].id == w->round_id) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static void suspects_judge(struct market *m)
 {
 	int32_t first = 0;
 	int64_t n = 0;
 
 	for (size_t i = 0; i < m->suspects_n; i++) {
-		if (!ids_have(m->ids, m->ids_n, m->suspects[i])) {
+		if (!ids_have(m->ids, m->ids_n, m->suspects[i]) &&
+		    !suspect_confirmed(m, m->suspects[i])) {
 			first = n++ == 0 ? m->suspects[i] : first;
 		}
 	}
@@ -261,6 +282,23 @@ static void ids_parse(struct market *m, const char *text)
 	}
 }
 
+/* "id time id time" */
+static void rounds_parse(struct market *m, const char *text)
+{
+	size_t cap = 0;
+
+	while (text != NULL && *text != '\0') {
+		struct round r;
+		char *end;
+
+		r.id = strtoll(text, &end, 10);
+		r.confirmed_us = strtoll(end, &end, 10);
+		m->rounds = arena_grow(m->work, m->rounds, m->rounds_n, &cap, sizeof(r));
+		m->rounds[m->rounds_n++] = r;
+		text = *end == ' ' ? end + 1 : end;
+	}
+}
+
 static void moved_read(struct op *op)
 {
 	struct market *m = container_of(container_of(op, struct pg_req, op), struct market, req);
@@ -272,9 +310,11 @@ static void moved_read(struct op *op)
 	}
 	m->stats.refreshes++;
 	ids_parse(m, m->moved->pools);
+	rounds_parse(m, m->moved->rounds);
 	if (m->suspects_n > 0) {
 		suspects_judge(m);
 	}
+	m->confirmed |= rows_confirm(&m->rows, m->rounds, m->rounds_n);
 	rows_due(&m->rows, m->rows_us, m->at_us, m->work, &m->ids, &m->ids_n, &m->ids_cap);
 	m->ids_n = ids_sort(m->ids, m->ids_n);
 	/* Another server may have taken over, or the wall clock was set back. */

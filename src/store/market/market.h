@@ -1,11 +1,12 @@
 /*
- * The market in memory: read once, then by change. Triggers of migration 0034 write which pools
+ * The market in memory: read once, then by change. Triggers of migration 0035 write which pools
  * changed. A refresh asks for the changes since the last one, reads those pools again, and makes a
  * new snapshot if there were any. One statement without rows is the cost of an unchanged market.
  *
  * - A snapshot never changes. It lives while somebody holds it.
  * - market_now() hands out the last snapshot if it is young enough, else the caller waits for a
  *   refresh with market_need(). Its age counts from the moment at which its refresh began.
+ * - A confirmation of unchanged prices reaches a snapshot with the next change, within a minute.
  * - Values that change by time alone (faded records, signals that expire) are read again when due.
  * - Every ten minutes everything is read and compared with what was kept. A difference is logged,
  *   counted and mended.

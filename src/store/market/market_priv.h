@@ -25,6 +25,14 @@ struct pool_row {
 	bool listed; /* false: of no use but for its nodes */
 	bool quota_wide; /* the quota is of all regions together */
 	int64_t odds_us; /* when the odds were observed */
+	int64_t round_id; /* confirms the price; 0 = none */
+	/* sums of the price's past as of fade_us */
+	int64_t fade_us;
+	double fade_w, fade_1, fade_2;
+};
+/* A poll found the prices of a round as they were. */
+struct round {
+	int64_t id, confirmed_us;
 };
 struct pool_rows {
 	struct market_names *names;
@@ -45,6 +53,8 @@ void rows_due(struct pool_rows *rows, int64_t read_us, int64_t now_us, struct ar
 /* Appends the pools that differ in any value. */
 void rows_differ(const struct pool_rows *was, const struct pool_rows *now, struct arena *a,
     int32_t **ids, size_t *n, size_t *cap);
+/* Moves the prices of these rounds up to their confirmations. Returns whether there were any. */
+bool rows_confirm(struct pool_rows *rows, const struct round *rounds, size_t n);
 /* Orders ids and removes repeats; returns how many are left. */
 size_t ids_sort(int32_t *ids, size_t n);
 bool ids_have(const int32_t *ids, size_t n, int32_t id);

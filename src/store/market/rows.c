@@ -118,7 +118,12 @@ static struct pool_row row_of(struct pool_rows *rows, const struct q_offers_row 
 		.counted = w->counted,
 		.listed = w->listed,
 		.quota_wide = w->quota_wide,
-		.odds_us = w->odds_us };
+		.odds_us = w->odds_us,
+		.round_id = w->round_id,
+		.fade_us = w->fade_us,
+		.fade_w = w->fade_w,
+		.fade_1 = w->fade_1,
+		.fade_2 = w->fade_2 };
 }
 
 /* ---- all rows -------------------------------------------------------------------------------- */
@@ -223,6 +228,49 @@ void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
 	for (size_t i = 0; i < n; i++) {
 		*row_find(rows, read[i].id) = row_of(rows, &read[i]);
 	}
+}
+
+/* ---- confirmed prices ------------------------------------------------------------------------ */
+
+/* As price_faded of pool_price (migrations). */
+static void price_fade(struct pool_row *w)
+{
+	struct offer *o = &w->offer;
+	double age = (double)MAX(o->price_observed_us - w->fade_us, 0) / 6.048e11,
+	       k = exp(-fmin(age, 700)), now = 1 - k + 1e-9, p = (double)o->price_micros / 1e6,
+	       sum = w->fade_w * k + now;
+
+	o->price_mean = (w->fade_1 * k + now * p) / sum;
+	o->price_var = fmax((w->fade_2 * k + now * p * p) / sum - o->price_mean * o->price_mean, 0);
+	o->price_cover = sum;
+}
+
+static const struct round *round_find(const struct round *rounds, size_t n, int64_t id)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rounds[i].id == id) {
+			return &rounds[i];
+		}
+	}
+	return NULL;
+}
+
+bool rows_confirm(struct pool_rows *rows, const struct round *rounds, size_t n)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < rows->n && n > 0; i++) {
+		struct pool_row *w = &rows->list[i];
+		const struct round *r =
+		    w->round_id != 0 ? round_find(rounds, n, w->round_id) : NULL;
+
+		if (r != NULL && r->confirmed_us > w->offer.price_observed_us) {
+			w->offer.price_observed_us = r->confirmed_us;
+			price_fade(w);
+			any = true;
+		}
+	}
+	return any;
 }
 
 /* ---- changes by time alone - ----------------------------------------------------------------- */

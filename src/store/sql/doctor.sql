@@ -97,7 +97,7 @@ LEFT JOIN (SELECT provider, count(*) AS feeds, count(*) FILTER (WHERE last_ok_us
 LEFT JOIN (SELECT p.provider, count(*) FILTER (WHERE l.state = 'fresh') AS fresh,
 	count(*) FILTER (WHERE l.state = 'stale') AS stale, count(*) FILTER (WHERE l.state = 'frozen') AS frozen,
 	count(*) FILTER (WHERE l.state = 'implausible') AS implausible, min(l.observed_us) AS oldest_us
-	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY 1) l ON l.provider = n
+	FROM pool_price l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY 1) l ON l.provider = n
 ORDER BY n
 
 -- Returns the machines given up since then, those of them that were alive or found late, with

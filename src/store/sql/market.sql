@@ -209,7 +209,7 @@ WITH s AS (
 		WHEN $1 - l.observed_us > 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END THEN 'stale'
 		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND p.provider <> ALL ($5) THEN 'frozen'
 		ELSE 'fresh' END AS state
-	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
+	FROM pool_price l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
 ), u AS (
 	UPDATE pool_latest l SET state = s.state, why = CASE s.state

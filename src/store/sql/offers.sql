@@ -4,15 +4,16 @@
 --
 -- - behind: rows of changes may be missing, so everything must be read
 -- - pools: the ids of the changed pools
+-- - rounds: the rounds of prices that were confirmed, each with its time
 -- - sellers: the providers that sell spot, one a line; NULL if no engine has said so
 -- - known: every feed of pools and prices was read once
 -- name: offers_moved
 -- params: since text
--- rows: 1 snapshot text, behind bool, pools text?, sellers text?, known bool
+-- rows: 1 snapshot text, behind bool, pools text?, rounds text?, sellers text?, known bool
 -- writes: no
 WITH since AS MATERIALIZED (SELECT nullif($1, '')::pg_snapshot AS s),
 c AS MATERIALIZED (
-	SELECT m.pool_ids, m.provider, m.region FROM since, market_change m
+	SELECT m.pool_ids, m.round_id, m.provider, m.region FROM since, market_change m
 	WHERE m.xid >= pg_snapshot_xmin(since.s) AND NOT pg_visible_in_snapshot(m.xid, since.s)
 ), ids AS (
 	SELECT unnest(pool_ids) AS id FROM c
@@ -23,6 +24,8 @@ c AS MATERIALIZED (
 SELECT pg_current_snapshot()::text, since.s IS NULL OR t.xid >= pg_snapshot_xmin(since.s)
 		OR pg_snapshot_xmin(since.s) > pg_snapshot_xmin(pg_current_snapshot()),
 	(SELECT string_agg(id::text, ' ' ORDER BY id) FROM ids),
+	(SELECT string_agg(id || ' ' || confirmed_us, ' ') FROM price_round
+		WHERE id IN (SELECT round_id FROM c WHERE round_id IS NOT NULL)),
 	(SELECT CASE WHEN bool_or(sells_spot) IS NOT NULL THEN
 		coalesce(string_agg(name, E'\n' ORDER BY name) FILTER (WHERE sells_spot), '') END FROM provider),
 	EXISTS (SELECT FROM pool WHERE offered) AND NOT EXISTS (SELECT FROM feed
@@ -55,6 +58,8 @@ SELECT count(*) FROM d;
 -- - nodes: those alive; counted: those of them that count against the quota
 -- - quota_wide: the quota is of all regions together
 -- - odds_us: when the odds were observed
+-- - round_id: the round that confirms the price; fade_us and so on: price_faded of pool_price,
+--   so that a confirmation needs no read
 -- name: offers
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
@@ -65,7 +70,8 @@ SELECT count(*) FROM d;
 --   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?,
 --   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
---   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?
+--   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
+--   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?
 -- writes: no
 -- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
@@ -84,9 +90,10 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
 	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
-	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
+	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2
 FROM pool p
-LEFT JOIN pool_latest l ON l.pool_id = p.id
+LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
@@ -116,7 +123,8 @@ ORDER BY p.id;
 --   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?,
 --   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
---   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?
+--   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
+--   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?
 -- row: offers
 -- writes: no
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
@@ -134,9 +142,10 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
 	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
-	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
+	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
-LEFT JOIN pool_latest l ON l.pool_id = p.id
+LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN LATERAL signals_of(p.provider, p.region, p.zone, p.instance_type, p.market) z ON true
 LEFT JOIN LATERAL signals_of(p.provider, p.region, '', p.instance_type, p.market) r ON p.zone <> ''

@@ -4,73 +4,25 @@
 -- setup: SET LOCAL work_mem = '64MB'; SET LOCAL enable_nestloop = off;
 --        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
 --        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL,
---        source text NOT NULL)
+--        source text NOT NULL, several bool NOT NULL)
 --        ON COMMIT DELETE ROWS
--- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
--- rows: 1 received int8, changed int8, pools int8
+-- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source, several)
+--       FROM STDIN BINARY
+-- rows: 1 looked int8, changed int8, pools int8
 -- writes: yes
--- Several points of one pool in one poll keep their order. The newest has the poll's observed_us,
--- each older one a microsecond less. Known history is left out. A pool's newest point confirms the
--- known price even with an earlier date, since a price list knows only its own dates. The staging
--- table has no statistics, and without help the planner expects a handful of rows.
-WITH d AS (
-	SELECT DISTINCT ON (pool_id, effective_us) *
-	FROM (SELECT pool_id, observed_us, price_micros, source,
-			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us FROM price_in) i
-	ORDER BY pool_id, effective_us, observed_us DESC
-), n AS (
-	SELECT d.*, l.price_micros AS was, coalesce(l.fade_us, l.changed_us) AS fade_us, lag(d.price_micros) OVER w AS before,
-		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age, count(*) OVER (PARTITION BY d.pool_id) AS points,
-		exp(-least(greatest(d.effective_us - coalesce(l.fade_us, l.changed_us), 0) / 6.048e11::float8, 700)) AS kept
-	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) AS next_us FROM d) d
-		LEFT JOIN pool_latest l USING (pool_id)
-	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
-	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
-), several AS (
-	SELECT s.pool_id, f.* FROM (SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times,
-			max(was) AS was, array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
-		FROM n WHERE points > 1 GROUP BY pool_id
-		HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)) s
-		CROSS JOIN LATERAL price_fade(s.times, s.prices, s.was, s.fade_us) f
-), m AS (
-	-- The newest point of each pool, with the sums to add. A single changed point ends the price
-	-- that was held since fade_us.
-	SELECT n.*, coalesce(f.to_us, CASE WHEN n.was <> n.price_micros THEN n.effective_us END) AS to_us,
-		coalesce(f.kept, n.kept) AS k, coalesce(f.w, 1 - n.kept) AS w, coalesce(f.w1, (1 - n.kept) * n.was / 1e6::float8) AS w1,
-		coalesce(f.w2, (1 - n.kept) * (n.was / 1e6::float8) ^ 2) AS w2
-	FROM n LEFT JOIN several f USING (pool_id) WHERE n.age = 0
-), changed AS (
-	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
-	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
-	WHERE coalesce(before, was) IS DISTINCT FROM price_micros
-	ON CONFLICT (pool_id, observed_us) DO NOTHING RETURNING pool_id
-), confirmed AS (
-	UPDATE pool_latest l SET price_micros = m.price_micros, source = m.source,
-		observed_us = greatest(m.observed_us, l.observed_us), effective_us = greatest(m.effective_us, l.effective_us),
-		changed_us = CASE WHEN m.price_micros <> l.price_micros THEN m.effective_us ELSE l.changed_us END,
-		state = CASE WHEN l.state = 'frozen' AND m.price_micros = l.price_micros THEN l.state ELSE 'fresh' END,
-		why = CASE WHEN l.state = 'frozen' AND m.price_micros = l.price_micros THEN l.why ELSE '' END,
-		fade_us = coalesce(m.to_us, l.fade_us),
-		fade_w = CASE WHEN m.to_us IS NULL THEN l.fade_w ELSE coalesce(l.fade_w, 0) * m.k + m.w END,
-		fade_1 = CASE WHEN m.to_us IS NULL THEN l.fade_1 ELSE coalesce(l.fade_1, 0) * m.k + m.w1 END,
-		fade_2 = CASE WHEN m.to_us IS NULL THEN l.fade_2 ELSE coalesce(l.fade_2, 0) * m.k + m.w2 END
-	FROM m WHERE m.was IS NOT NULL AND l.pool_id = m.pool_id RETURNING 1
-), fresh AS (
-	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source, state, fade_us, fade_w, fade_1, fade_2)
-	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh',
-		coalesce(to_us, effective_us), coalesce(w, 0), coalesce(w1, 0), coalesce(w2, 0)
-	FROM m WHERE was IS NULL ORDER BY pool_id ON CONFLICT (pool_id) DO NOTHING RETURNING 1
-)
-SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT count(*) FROM confirmed) + (SELECT count(*) FROM fresh);
+-- A row with pool_id 0 names the feed: provider, region and feed in source, the fence in
+-- effective_us. Column several marks the pools with several points in the poll.
+SELECT looked, changed, pools FROM price_merge();
 
 -- name: copy_merge_past
 -- setup: SET LOCAL work_mem = '64MB';
 --        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
 --        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL,
---        source text NOT NULL)
+--        source text NOT NULL, several bool NOT NULL)
 --        ON COMMIT DELETE ROWS
--- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
--- rows: 1 received int8, changed int8, pools int8
+-- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source, several)
+--       FROM STDIN BINARY
+-- rows: 1 looked int8, changed int8, pools int8
 -- row: copy_merge_prices
 -- writes: yes
 -- Stores a pool's prices before our first point. They come before it by observed_us too, which
@@ -118,7 +70,7 @@ SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT 
 -- row: pool_latest
 -- writes: no
 -- lane: long
-SELECT pool_id, price_micros, observed_us, effective_us, changed_us, state FROM pool_latest;
+SELECT pool_id, price_micros, observed_us, effective_us, changed_us, state FROM pool_price;
 
 -- name: price_history_pool
 -- params: pool_id int4, from_us int8, to_us int8

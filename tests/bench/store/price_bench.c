@@ -176,6 +176,9 @@ static void history_bench(int64_t now_us)
 /* ---- writing
  * -------------------------------------------------------------------------------------- */
 
+/* Of each pool, the price that the store has. */
+static int64_t *prices;
+
 /* changed: of 100 pools, how many have a new price. */
 static void poll_bench(int64_t now_us, int changed)
 {
@@ -186,20 +189,20 @@ static void poll_bench(int64_t now_us, int changed)
 
 	assert(points != NULL && ids != NULL);
 	for (int64_t i = 0; i < pools; i++) {
-		int64_t was = 1000000 + ((i + 1) * 7919) % 900000;
-
 		ids[i] = (int32_t)(i + 1);
+		prices[i] += i % 100 < changed;
 		points[i] = (struct spot_price_point){ .source = "bench",
 			.observed_us = now_us,
-			.price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was };
+			.price_micros = prices[i] };
 	}
 	t0 = mono_us();
 	c0 = cpu_us();
-	price_ingest(pg, &p, points, ids, (size_t)pools, no_done);
+	price_ingest(pg, &p, &(struct price_feed){ "bench", "", "prices_spot", now_us, 1 }, points,
+	    ids, (size_t)pools, no_done);
 	op_must(&p.copy.op);
 	us = mono_us() - t0;
 	cpu = cpu_us() - c0;
-	printf("poll of %" PRId64 " pools, %d %% offered as new: %" PRId64
+	printf("poll of %" PRId64 " pools, %d %% new: %" PRId64
 	       " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
 	    pools, changed, price_ingest_result(&p).changed, (double)us / 1e3,
 	    (double)pools * 1e6 / (double)us, (double)cpu / 1e3);
@@ -266,15 +269,23 @@ int main(int argc, char **argv)
 	    &(struct pg_conf){ .dsn = dsn,
 		.connections = 2,
 		.statement_timeout_us = 600 * SPOT_US_PER_S });
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'bench', 0)");
 	history_make(now_us);
 	latest_bench();
 	history_bench(now_us);
-	for (int i = 0; i < 2; i++) {
-		poll_bench(now_us + i * 3 + 1, 0);
-		poll_bench(now_us + i * 3 + 2, 10);
-		poll_bench(now_us + i * 3 + 3, 100);
+	prices = calloc((size_t)pools, sizeof(*prices));
+	assert(prices != NULL);
+	for (int64_t i = 0; i < pools; i++) {
+		prices[i] = 1000000 + ((i + 1) * 7919) % 900000;
 	}
-	copy_bench(now_us + 100);
+	poll_bench(now_us + 1, 0); /* the first poll of a feed makes its round */
+	for (int i = 0; i < 3; i++) {
+		poll_bench(now_us + i * 10 + 2, 0);
+		poll_bench(now_us + i * 10 + 3, 10);
+		poll_bench(now_us + i * 10 + 4, 100);
+		copy_bench(now_us + i * 10 + 5);
+	}
+	free(prices);
 	latest_bench();
 	pg_free(pg);
 	(void)loop_turn(loop, 0);

@@ -204,6 +204,15 @@ level = loud
             names.append(re.match(r"\[provider (\w+)\]", block).group(1))
         self.assertEqual(sorted(names), ["aws", "azure", "coreweave", "gcp", "k8s", "lambda"])
 
+    def test_a_first_start_copies_the_cluster_that_the_build_made(self):
+        if os.path.getsize(os.path.join(os.path.dirname(SPOTD), "cluster.tar.gz")) == 0:
+            self.skipTest("the build could not make one")
+        done = run("--local", "--migrate", "--config", conf(LOCAL, "first.conf"),
+                   env={"XDG_DATA_HOME": os.path.join(DIR, "first")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("no_template", done.stderr)
+        self.assertNotIn("schema.migrated", done.stderr)
+
     def test_a_provider_that_does_not_exist_is_refused_at_start(self):
         d = Daemon("--local", "--config", conf(LOCAL + "[provider mars]\n", "mars.conf"))
         self.assertEqual(d.proc.wait(60), 1, d.text())

@@ -172,6 +172,8 @@ static const char *const changes[] = {
 	", observed_us = " NOW_SQL " WHERE pool_id = $1",
 	"UPDATE pool_latest SET observed_us = " NOW_SQL " WHERE pool_id BETWEEN $1 AND $1 + 9",
 	"UPDATE pool_latest SET state = 'stale', why = 'x' WHERE pool_id = $1",
+	"UPDATE price_round SET confirmed_us = " NOW_SQL " WHERE id = 1 + $2 % 3",
+	"UPDATE pool_latest SET round_id = 1 + $2 % 3 WHERE pool_id BETWEEN $1 AND $1 + 9",
 	"DELETE FROM pool_latest WHERE pool_id = $1",
 	"INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, "
 	"source, "
@@ -265,6 +267,9 @@ static void change(PGconn *c, struct rng *rng)
 static void pools_add(PGconn *c)
 {
 	sql(c,
+	    "INSERT INTO price_round (provider, region, feed, confirmed_us) SELECT 'a', 'r' || i, "
+	    "'prices_spot', 1 FROM generate_series(0, 2) i");
+	sql(c,
 	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
 	    "gpu_milli, "
 	    "gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT 'a', 'r' || "
@@ -326,6 +331,7 @@ static void test_the_kept_market_equals_the_rows(void **state)
 		for (uint64_t k = rng_below(&rng, 3); k > 0; k--) {
 			change(now, &rng);
 		}
+		market_policy_set(kept, &policy); /* confirmations at once */
 		a = market_read(kept);
 		b = market_read(fresh);
 		snap_equals(a, b);

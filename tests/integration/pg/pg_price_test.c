@@ -341,11 +341,16 @@ static void prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones(void 
 	prices_partitions(NOW_US, NOW_US + 8 * h);
 	prices_ingest(before, 3);
 	prices_ingest(ahead, 3);
+	prices_poll(&before[2], 1);
+	testdb_exec(dsn,
+	    arena_printf(arena, "UPDATE price_round SET confirmed_us = %" PRId64, NOW_US + 5 * h));
 	clock_set_right(NOW_US + h / 6, 2); /* by a daemon that does not lead */
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 0);
 	clock_set_right(NOW_US + h / 6, 1);
 	clock_set_right(NOW_US + h / 5, 1);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 3);
+	assert_int_equal(testdb_int(dsn, "SELECT max(observed_us) FROM pool_price"),
+	    NOW_US + h / 6);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3 + 2 * 3);
 	assert_int_equal(billed_at(1, NOW_US + h / 4), 510);
 	assert_int_equal(billed_at(2, NOW_US + h / 4), 720);
@@ -444,7 +449,7 @@ static void a_batch_with_an_unknown_pool_is_refused_whole(void **state)
 	(void)state;
 	prices_pools_make(1);
 	prices_partitions(NOW_US, NOW_US + 1);
-	price_ingest(pg, &p, points, ids, 2, no_done);
+	price_ingest(pg, &p, NULL, points, ids, 2, no_done);
 	assert_true(test_op_wait(&p.copy.op));
 	assert_int_equal(p.copy.op.rc, SPOT_CONFLICT);
 	assert_string_equal(p.copy.op.err.code, "pool_latest_pool_id_fkey");

@@ -273,6 +273,94 @@ static void a_server_that_does_not_start_says_why(void **state)
 	assert_null(c);
 }
 
+static char packed[260];
+
+/* Makes a template with the table "kept" from a cluster of its own. */
+static void template_make(void)
+{
+	struct spot_err err = { 0 };
+	struct pgcluster *c;
+	char place[200];
+
+	(void)snprintf(place, sizeof(place), "%s/made", root);
+	if (pgcluster_start(place, "shop", true, &c, &err) != SPOT_OK) {
+		fail_msg("%s", err.text);
+	}
+	testdb_exec(pgcluster_dsn(c), "CREATE TABLE kept AS SELECT 9 AS v");
+	testdb_exec(pgcluster_dsn(c), "DROP DATABASE postgres");
+	pgcluster_stop(c);
+	if (pgcluster_template_make(place, "abc123", &err) != SPOT_OK) {
+		fail_msg("%s", err.text);
+	}
+	(void)snprintf(packed, sizeof(packed), "%s/" PGCLUSTER_TEMPLATE, place);
+}
+
+static struct pgcluster *start_from(const char *id, const char *place)
+{
+	struct pgcluster_template t = { packed, id };
+	struct pgcluster *c = NULL;
+	struct spot_err err = { 0 };
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", root, place);
+	if (pgcluster_start_from(&t, path, "shop", true, &c, &err) != SPOT_OK) {
+		fail_msg("%s", err.text);
+	}
+	return c;
+}
+
+static bool has_kept(const struct pgcluster *c)
+{
+	return testdb_int(pgcluster_dsn(c), "SELECT (to_regclass('kept') IS NOT NULL)::int") == 1;
+}
+
+#define SYSTEM "SELECT system_identifier FROM pg_control_system()"
+
+static void copies_differ_in_identity(void)
+{
+	char one[40], other[40], path[200];
+	struct pgcluster *c = start_from("abc123", "one");
+	struct stat st;
+
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 9);
+	assert_string_equal(testdb_text(pgcluster_dsn(c), "SHOW data_checksums"), "on");
+	(void)snprintf(one, sizeof(one), "%s", testdb_text(pgcluster_dsn(c), SYSTEM));
+	testdb_exec(pgcluster_dsn(c), "UPDATE kept SET v = 10");
+	pgcluster_stop(c);
+	(void)snprintf(path, sizeof(path), "%s/one/data", root);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	c = start_from("abc123", "one");
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 10);
+	pgcluster_stop(c);
+	c = start_from("abc123", "other");
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 9);
+	(void)snprintf(other, sizeof(other), "%s", testdb_text(pgcluster_dsn(c), SYSTEM));
+	assert_string_not_equal(one, other);
+	pgcluster_stop(c);
+}
+
+static void a_first_start_copies_a_template_that_fits_and_else_runs_initdb(void **state)
+{
+	struct pgcluster *c;
+	struct stat st;
+	char left[200];
+
+	(void)state;
+	template_make();
+	copies_differ_in_identity();
+	c = start_from("abc124", "foreign");
+	assert_false(has_kept(c));
+	pgcluster_stop(c);
+	assert_int_equal(stat(packed, &st), 0);
+	assert_int_equal(truncate(packed, st.st_size / 2), 0);
+	c = start_from("abc123", "broken");
+	assert_false(has_kept(c));
+	pgcluster_stop(c);
+	(void)snprintf(left, sizeof(left), "%s/broken/data.new", root);
+	assert_int_equal(access(left, F_OK), -1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -287,6 +375,7 @@ int main(void)
 		T(a_path_too_long_for_a_socket_works),
 		T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
 		T(a_server_that_does_not_start_says_why),
+		T(a_first_start_copies_a_template_that_fits_and_else_runs_initdb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

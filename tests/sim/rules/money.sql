@@ -24,7 +24,7 @@ WHERE l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.node_id = 
 
 -- rule: no price is of a time to come
 SELECT pool_id AS id, 'p' || pool_id || ' in ' || s || ' s' AS words
-FROM (SELECT pool_id, (greatest(observed_us, changed_us) - :now) / 1000000 AS s FROM pool_latest UNION
+FROM (SELECT pool_id, (greatest(observed_us, changed_us) - :now) / 1000000 AS s FROM pool_price UNION
 	ALL SELECT pool_id, (observed_us - :now) / 1000000 FROM price_dated) x
 WHERE s > 5
 

@@ -39,7 +39,7 @@ UNION ALL SELECT 'spot_gangs_over_total', s.how, count(g.id)::float8 FROM (VALUE
 -- lane: long
 SELECT 'spot_prices', l.state, count(*)::float8 FROM pool_latest l GROUP BY l.state
 UNION ALL SELECT 'spot_price_age_seconds_max', p.provider, max($1 - l.observed_us) / 1e6
-	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY p.provider
+	FROM pool_price l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY p.provider
 UNION ALL SELECT 'spot_provider_requests_total', name, requests::float8 FROM provider
 UNION ALL SELECT 'spot_provider_throttled_total', name, throttled::float8 FROM provider
 UNION ALL SELECT 'spot_provider_up', name, CASE state WHEN 'ok' THEN 1.0 WHEN 'degraded' THEN 0.5 ELSE 0.0 END FROM provider

@@ -392,6 +392,9 @@ WITH l AS MATERIALIZED (
 ), p AS MATERIALIZED (
 	SELECT d.*, $1 - row_number() OVER (PARTITION BY d.pool_id ORDER BY d.observed_us DESC) AS now_us
 	FROM l JOIN price_dated d USING (pool_id) WHERE d.observed_us > $1 + 5000000
+), r AS (
+	UPDATE price_round SET confirmed_us = $1 WHERE confirmed_us > $1 + 5000000
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 ), m AS (
 	INSERT INTO price_misdated (pool_id, observed_us) SELECT pool_id, observed_us FROM p
 ), c AS (

@@ -24,7 +24,7 @@ SELECT p.id AS pool_id, p.provider, p.region, p.zone, p.zone_name, p.instance_ty
 	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.offered, l.price_micros AS pool_price_micros,
 	CASE WHEN p.gpu_milli > 0 THEN l.price_micros * 1000 / p.gpu_milli END AS per_gpu_micros, coalesce(l.state, 'none') AS price_state,
 	coalesce(l.why, '') AS price_why, l.observed_us, l.effective_us, coalesce(l.source, '') AS source
-FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id;
+FROM pool p LEFT JOIN pool_price l ON l.pool_id = p.id;
 
 -- The node is the head, rank 0; once that has ended, the lowest rank that lives. An interruption stops all ranks and
 -- counts once. A job of epoch 0 never had an attempt.

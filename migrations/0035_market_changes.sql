@@ -10,6 +10,7 @@ CREATE TABLE market_change (
 	xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
 	at             timestamptz NOT NULL DEFAULT now(), -- of the server
 	pool_ids       int4[],
+	round_id       int8,             -- of price_round: the prices of its pools stand
 	provider       text,
 	region         text
 );
@@ -80,6 +81,13 @@ CREATE TRIGGER price_market_change AFTER UPDATE ON pool_latest REFERENCING NEW T
 	FOR EACH STATEMENT EXECUTE FUNCTION market_pools_moved();
 CREATE TRIGGER price_market_delete AFTER DELETE ON pool_latest REFERENCING OLD TABLE AS moved
 	FOR EACH STATEMENT EXECUTE FUNCTION market_pools_moved();
+-- A poll that only confirms prices writes one row. A new round comes with rows of pool_latest.
+CREATE FUNCTION market_round_moved() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO market_change (round_id) VALUES (NEW.id);
+	RETURN NULL;
+END $$;
+CREATE TRIGGER round_market_change AFTER UPDATE ON price_round FOR EACH ROW
+	WHEN (OLD.confirmed_us <> NEW.confirmed_us) EXECUTE FUNCTION market_round_moved();
 CREATE TRIGGER cool_market_add AFTER INSERT ON pool_cool REFERENCING NEW TABLE AS moved
 	FOR EACH STATEMENT EXECUTE FUNCTION market_pools_moved();
 CREATE TRIGGER cool_market_change AFTER UPDATE ON pool_cool REFERENCING NEW TABLE AS moved

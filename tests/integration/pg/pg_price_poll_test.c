@@ -1,0 +1,145 @@
+/* One row confirms a poll of a feed, and means the same as a time in each pool's row. */
+#include "base/base.h"
+#include "base/rng.h"
+#include "price_world.h"
+#include "store/price.h"
+
+static void confirmed_are(const char *want)
+{
+	assert_string_equal(testdb_text(dsn,
+				arena_printf(arena,
+				    "SELECT string_agg((observed_us - %" PRId64
+				    ")::text || ' ' || state, ', ' ORDER BY pool_id) FROM "
+				    "pool_price",
+				    NOW_US)),
+	    want);
+}
+
+static const char *rows_at(void)
+{
+	return arena_strdup(arena,
+	    testdb_text(dsn,
+		"SELECT string_agg(ctid::text, ' ' ORDER BY pool_id) FROM pool_latest"));
+}
+
+static void a_poll_confirms_what_it_lists_and_writes_only_what_changed(void **state)
+{
+	struct point at[] = { { 1, 500, NOW_US - 50, 0 }, { 2, 700, 0, 0 }, { 3, 900, 0, 0 } };
+	const struct point late[] = { { 2, 600, 0, NOW_US + 25 } };
+	const char *before;
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	prices_pools_make(3);
+	prices_partitions(NOW_US, NOW_US + 1);
+	for (int i = 0; i < 3; i++) {
+		at[0].observed_us = at[1].observed_us = at[2].observed_us = NOW_US + 10 * i;
+		assert_int_equal(prices_poll(at, 3).pools, 3);
+		before = i == 0 ? rows_at() : before;
+		assert_string_equal(rows_at(), before);
+	}
+	confirmed_are("20 fresh, 20 fresh, 20 fresh");
+	/* The third pool is not listed: it keeps its time, however often the feed is polled. */
+	for (int i = 3; i < 6; i++) {
+		at[0].observed_us = at[1].observed_us = NOW_US + 10 * i;
+		assert_int_equal(prices_poll(at, 2).changed, 0);
+		confirmed_are(arena_printf(arena, "%d fresh, %d fresh, 20 fresh", 10 * i, 10 * i));
+	}
+	/* A list read before the last poll changes nothing. */
+	assert_int_equal(prices_ingest(late, 1).changed, 0);
+	testdb_exec(dsn,
+	    "UPDATE pool_latest SET state = CASE pool_id WHEN 1 THEN 'implausible' ELSE 'frozen' "
+	    "END");
+	at[0].observed_us = at[1].observed_us = at[2].observed_us = NOW_US + 60;
+	assert_int_equal(prices_poll(at, 3).changed, 0);
+	confirmed_are("60 fresh, 60 frozen, 60 frozen");
+	prices_poll(NULL, 0);
+	at[0].observed_us = NOW_US + 70;
+	prices_poll(at, 1);
+	confirmed_are("70 fresh, 60 frozen, 60 frozen");
+}
+
+static void a_poll_without_the_lease_confirms_only_its_own_pools(void **state)
+{
+	struct point at[] = { { 1, 500, 0, NOW_US }, { 2, 700, 0, NOW_US } };
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	prices_pools_make(2);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_poll(at, 2);
+	testdb_exec(dsn, "UPDATE leader SET epoch = 2");
+	at[0].observed_us = NOW_US + 10;
+	prices_poll(at, 1);
+	confirmed_are("10 fresh, 0 fresh");
+}
+
+/* A random poll of the pools from first on: one to three points of some of them. */
+static size_t poll_make(struct rng *r, int32_t first, int64_t now_us, struct point *ret)
+{
+	size_t n = 0;
+
+	for (int32_t i = 0; i < 12; i++) {
+		uint64_t points = rng_below(r, 8) == 0 ? 0 : rng_below(r, 8) == 0 ? 3 : 1;
+
+		for (uint64_t k = 0; k < points; k++) {
+			int64_t age = (int64_t)rng_below(r, 3) * 3600 * SPOT_US_PER_S;
+
+			ret[n++] = (struct point){ first + i, 100 + (int64_t)rng_below(r, 2),
+				i % 3 == 0 ? 0 : now_us - now_us % (7200 * SPOT_US_PER_S) - age,
+				now_us };
+		}
+	}
+	return n;
+}
+
+#define POLLS_ALL \
+	"SELECT string_agg(concat_ws(' ', (pool_id - 1) % 12, price_micros, observed_us, " \
+	"CASE WHEN pool_id % 3 <> 1 THEN effective_us END, changed_us, state, why, fade_us, " \
+	"fade_w, fade_1, fade_2), E'\n' ORDER BY pool_id) FROM pool_price WHERE pool_id "
+#define POINTS_ALL \
+	"SELECT md5(string_agg(concat_ws(' ', (pool_id - 1) % 12, price_micros, observed_us, " \
+	"effective_us), E'\n' ORDER BY pool_id, observed_us)) FROM price_point WHERE pool_id "
+
+/* Pools 1 to 12 by whole polls, and 13 to 24 by the same points with a row's own time each. */
+static void a_poll_means_the_same_as_a_time_in_each_row(void **state)
+{
+	struct point at[40];
+	struct rng a, b;
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	prices_pools_make(24);
+	prices_partitions(NOW_US, NOW_US + 3 * PRICE_DAY_US);
+	rng_seeded_init(&a, 11);
+	rng_seeded_init(&b, 11);
+	for (int i = 0; i < 60; i++) {
+		int64_t now_us = NOW_US + i * 1800 * SPOT_US_PER_S;
+
+		prices_poll(at, poll_make(&a, 1, now_us, at));
+		prices_ingest(at, poll_make(&b, 13, now_us, at));
+		if (i % 4 == 3) {
+			testdb_exec(dsn,
+			    arena_printf(arena,
+				"UPDATE pool_latest SET state = '%s', why = 'x' WHERE pool_id %% "
+				"12 "
+				"IN (%d, %d)",
+				i % 8 == 3 ? "frozen" : "stale", i % 12, (i * 5) % 12));
+		}
+		assert_string_equal(testdb_text(dsn, POLLS_ALL "<= 12"),
+		    arena_strdup(arena, testdb_text(dsn, POLLS_ALL "> 12")));
+	}
+	assert_string_equal(arena_strdup(arena, testdb_text(dsn, POINTS_ALL "<= 12")),
+	    testdb_text(dsn, POINTS_ALL "> 12"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_poll_confirms_what_it_lists_and_writes_only_what_changed),
+		T(a_poll_without_the_lease_confirms_only_its_own_pools),
+		T(a_poll_means_the_same_as_a_time_in_each_row),
+	};
+
+	return STORE_TESTS(tests);
+}
