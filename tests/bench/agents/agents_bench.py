@@ -23,9 +23,9 @@ import http_bench  # noqa: E402
 import market  # noqa: E402
 import references  # noqa: E402
 
-WAKES = 200  # nodes whose state changes while their polls are parked
-PLAIN = 1340  # polls a second that are answered at once: 20,000 agents every 15 s
-BUSY = 500  # whoami requests a second beside the engine
+WAKES = 200  # Nodes whose state changes while their polls are parked.
+PLAIN = 1340  # Polls a second that are answered at once: 20,000 agents every 15 s.
+BUSY = 500  # The whoami requests a second beside the engine.
 NODES = """
 INSERT INTO node (pool_id, state, state_us, token, name, ref, ip, price_micros, created_us, launched_us, ready_us, last_seen_us, session_hash)
 SELECT 1, 'READY', %(now)s, 'token-a' || i, 'node-a' || i, 'a-' || i, '10.0.0.1', 500000, %(now)s, %(now)s, %(now)s, %(now)s,
