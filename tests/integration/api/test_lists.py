@@ -183,6 +183,13 @@ class Forms(unittest.TestCase):
         self.assertEqual(A.call("GET", "/v1/jobs", headers={"If-None-Match": tag})[0], 200)
         self.assertNotIn("etag", A.call("GET", "/v1/whoami", expect=200)[2])
 
+    def test_the_tag_of_a_fleet_stays_its_version(self):
+        fleet = A.call("POST", "/v1/fleets", {"name": "tagged", "gpus": 1, "resources": {"accelerators": "V100:1"}}, expect=201)[1]["id"]
+        c = http.client.HTTPConnection("127.0.0.1", A.port, timeout=20)
+        c.request("GET", "/v1/fleets/" + fleet, headers={"Authorization": "Bearer " + A.root})
+        self.assertEqual([v for k, v in c.getresponse().getheaders() if k.lower() == "etag"], ['"v1"'])
+        c.close()
+
     def curl(self, path, *words):
         return subprocess.run(["curl", "-sS", "-H", "Authorization: Bearer " + A.root, *words, "http://127.0.0.1:%d%s" % (A.port, path)],
                               stdout=subprocess.PIPE, check=True).stdout
