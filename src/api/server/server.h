@@ -49,7 +49,7 @@ struct route {
 	const char *in, *out;
 	const char *doc; /* published in the OpenAPI document */
 	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It
-	 * has an ETag and may be compressed (form.c). So it must show no secret, and set no header. */
+	 * has an ETag and may be compressed (form.c). So it shows no secret and sets no header. */
 	bool shared;
 };
 
