@@ -57,17 +57,17 @@ JOIN pool_shown p ON p.pool_id = n.pool_id
 LEFT JOIN LATERAL (SELECT o.kind, o.deadline_us, o.source, o.heard_us FROM notice o WHERE o.node_id = n.id
 	ORDER BY o.kind = 'interruption' DESC, o.heard_us LIMIT 1) o ON true;
 
--- What prices and pools tell besides (api_pool_more of 0007, as columns).
-CREATE FUNCTION pool_told(one int4, since_day int4) RETURNS TABLE (market text, signals text, cool_until_us int8, cool_why text,
-	node_us int8, reclaims int4, launches int4, refusals int4, nodes int8, advisor_lo float8, advisor_hi float8, advisor_as_of_us int8,
-	band_lo float8, band_hi float8, share float8, share_lo float8, share_hi float8) LANGUAGE sql STABLE AS $$
-SELECT p.market, coalesce((SELECT json_agg(json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
+-- The rest of a row of prices and pools, as the statements show it (api_pool_more of 0007, as columns).
+CREATE FUNCTION pool_told(one int4, since_day int4) RETURNS TABLE (signals text, cool_until_us int8, cool_why text, node_milli int8,
+	reclaims int4, launches int4, refusals int4, nodes int8, market text, advisor_lo float8, advisor_hi float8, advisor_as_of_us int8,
+	node_us int8, band_lo float8, band_hi float8, share float8, share_lo float8, share_hi float8) LANGUAGE sql STABLE AS $$
+SELECT coalesce((SELECT json_agg(json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
 		'source', s.source, 'as_of@', nullif(s.as_of_us, 0), 'observed@age', s.observed_us) ORDER BY s.kind)
 		FROM signal s WHERE s.provider = p.provider AND s.region = p.region AND s.zone IN ('', p.zone)
 			AND s.instance_type IN ('', p.instance_type) AND s.market IN ('', p.market))::text, '[]'),
-	c.until_us, c.why, r.node_us, r.reclaims, r.launches, r.refusals,
+	c.until_us, c.why, round(r.node_us / 3600000.0)::int8, r.reclaims, r.launches, r.refusals,
 	(SELECT count(*) FROM node n WHERE n.pool_id = p.id AND n.state NOT IN ('GONE', 'FAILED')),
-	a.advisor_lo, a.advisor_hi, a.advisor_as_of_us, a.band_lo, a.band_hi, a.share, a.share_lo, a.share_hi
+	p.market, a.advisor_lo, a.advisor_hi, a.advisor_as_of_us, r.node_us, a.band_lo, a.band_hi, a.share, a.share_lo, a.share_hi
 FROM pool p
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN LATERAL (SELECT max(w.advisor_lo) AS advisor_lo, max(w.advisor_hi) AS advisor_hi,

@@ -150,6 +150,8 @@ static void exchange_perform(struct exchange *x, const char *method, const char 
 	CURL *h = conn_prepare(x->c, method, path, 0, &x->headers);
 	long status = 0;
 
+	/* "": all that libcurl can unpack. Streams do without, as the daemon does not pack them. */
+	curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, "");
 	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
 	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);

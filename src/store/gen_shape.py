@@ -1,5 +1,6 @@
-"""The shape of a statement's rows as JSON: reads the `json:` header, writes a struct shape. gen_sql.py
-calls it, and its head comment says what an item looks like."""
+"""The shape of a statement's rows as JSON: reads the `json:` header and writes a struct shape.
+
+gen_sql.py calls it. The head comment there says what an item looks like."""
 import re
 
 ITEM = re.compile(r"\s*([a-z][a-z0-9_]*|(?=@))(\{|#[a-z]|@age|@|\$|%|\*|)")

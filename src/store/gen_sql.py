@@ -37,13 +37,13 @@ A bad header fails the build with file and line. Only the standard library is us
 rewritten only when their content changes, so a run on every build costs no recompilation.
 """
 import glob
-import hashlib
 import os
 import re
 import sys
 
 import gen_rules
 import gen_shape
+from gen_migrations import Bad, bad, c_text, gen_migrations, read_migrations
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -78,14 +78,6 @@ KEYWORDS = set("""auto break case char const continue default do double else enu
 goto if inline int long register restrict return short signed sizeof static struct switch typedef
 union unsigned void volatile while bool true false""".split())
 COUNTS = ("0..1", "1", "many", "none")
-
-
-class Bad(Exception):
-    pass
-
-
-def bad(path, line, text):
-    raise Bad("%s:%d: %s" % (path, line, text))
 
 
 class Field:
@@ -331,14 +323,6 @@ def read_text(path, text):
     return stmts
 
 
-def c_text(text, indent="\t"):
-    out = []
-    for line in text.split("\n"):
-        s = line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("?", "\\?")
-        out.append('%s"%s\\n"' % (indent, s))
-    return "\n".join(out)
-
-
 def sql_text(text):
     """Comment lines of the SQL are for readers, not for the server's log."""
     return "\n".join(l for l in text.split("\n") if l.strip() and not l.lstrip().startswith("--"))
@@ -516,19 +500,6 @@ def gen_stmt(s):
     return "\n".join(o)
 
 
-def gen_migrations(files):
-    o = []
-    for m in files:
-        o.append("\nstatic const char migration_%04d[] =\n%s;" % (m["version"], c_text(m["text"])))
-    o.append("\nconst struct migration migrations_all[] = {")
-    for m in files:
-        o.append("\t{ .version = %d, .name = \"%s\", .sql = migration_%04d,\n\t    .sha256 = \"%s\" }," % (
-            m["version"], m["name"], m["version"], m["sha256"]))
-    o.append("\t{ .version = 0 },\n};")
-    o.append("const size_t migrations_all_n = %d;" % len(files))
-    return "\n".join(o)
-
-
 def gen_c(stmts, rows, migrations):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
          '#include "base/base.h"', '#include "base/arena.h"', '#include "store/bind.h"',
@@ -541,27 +512,6 @@ def gen_c(stmts, rows, migrations):
     o.append("\t{ .name = NULL },\n};\nconst size_t q_all_n = %d;" % len(stmts))
     o.append(gen_migrations(migrations))
     return "\n".join(o) + "\n"
-
-
-def read_migrations(folder):
-    out = []
-    for path in sorted(glob.glob(os.path.join(folder, "*.sql"))):
-        base = os.path.basename(path)
-        m = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", base)
-        if not m:
-            bad(path, 1, "a migration is called NNNN_words.sql")
-        with open(path, "rb") as f:
-            raw = f.read()
-        text = raw.decode("utf-8")
-        # c_text() adds a newline to every line. Embed exactly the bytes that were hashed.
-        if not text.endswith("\n"):
-            bad(path, 1, "the last line must end with a newline")
-        out.append({"version": int(m.group(1)), "name": m.group(2), "text": text[:-1],
-                    "sha256": hashlib.sha256(raw).hexdigest()})
-    for want, m in enumerate(out, 1):
-        if m["version"] != want:
-            bad(folder, 1, "migration %04d is missing or given twice" % want)
-    return out
 
 
 def row_types(stmts):

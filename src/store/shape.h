@@ -1,7 +1,7 @@
 /*
  * Rows of a statement as JSON objects, written straight from the binary columns of its result. The
- * `-- json:` line of the statement's header is the shape; gen_sql.py turns it into these steps. Marks
- * are those of base/text/json_marks.h.
+ * `-- json:` line of the statement's header is the shape, and gen_sql.py turns it into these steps.
+ * Marks are those of base/text/json_marks.h.
  */
 #ifndef STORE_SHAPE_H
 #define STORE_SHAPE_H
@@ -23,7 +23,7 @@ enum shape_kind {
 	SHAPE_TIME,
 	SHAPE_AGE,
 	SHAPE_MONEY,
-	SHAPE_OPEN, /* an object; null if column `col` is NULL, and then `skip` steps are left out */
+	SHAPE_OPEN, /* an object; null if column `col` is NULL: then `skip` steps are left out */
 	SHAPE_CLOSE,
 };
 struct shape_step {

@@ -67,7 +67,7 @@ def c_strings(text):
     return pieces
 
 
-_SQL_HEADER = re.compile(r'^[ \t]*--[ \t](?:name|params|rows|rows_in|row|writes|setup|copy):[^\n]*(?:\n--[ \t]{2,}[^\n]*)*', re.M)
+_SQL_HEADER = re.compile(r'^[ \t]*--[ \t](?:name|params|rows|rows_in|row|json|writes|setup|copy):[^\n]*(?:\n--[ \t]{2,}[^\n]*)*', re.M)
 
 
 def sql_comments(text):

@@ -11,7 +11,7 @@ static const struct route rows[] = {
 	    "cost. Starts nothing."),
 	ROUTE_READ("/v1/fleets", get_fleets, ROUTE_PAGE "state team", "FleetList",
 	    "Lists fleets, newest first."),
-	ROUTE_READ("/v1/fleets/{fleet}", get_fleet, "", "Fleet",
+	ROUTE("GET", "/v1/fleets/{fleet}", VIEWER, get_fleet, 0, "", 200, NULL, "Fleet",
 	    "Shows one fleet with its nodes. The ETag is its version."),
 	ROUTE("PATCH", "/v1/fleets/{fleet}", ENGINEER, patch_fleet, ROUTE_BODY_SMALL, "", 200,
 	    "FleetPatch", "Fleet",

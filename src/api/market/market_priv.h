@@ -10,8 +10,8 @@ struct estimates;
 /* Builds the hazard model from the records of every pool that was used, then calls next. The
  * estimates live in the request's arena. */
 void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e));
-/* Writes the members hazard {per_hour, lo, hi, source, ...} and launch_odds of a pool, each with a
- * comma before it. o needs id, place, type, market and signals. */
+/* Writes the members `hazard` and `launch_odds` of a pool, each with a comma before it. o needs id,
+ * place, type, market and signals. */
 void estimates_put(const struct estimates *e, struct offer *o, struct sbuf *b);
 
 /* market.c */

@@ -1,6 +1,6 @@
 /*
- * Forms of one reply: as it is, compressed, or 304 if the client has it already. The tag is a hash of
- * the body without ages, which grow by themselves. It is weak: a compressed reply has the same one.
+ * Forms of one reply: as it is, compressed, or 304 if the client has it already. The tag is a hash
+ * of the body without ages, which grow by themselves. It is weak: a compressed reply has the same.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"
@@ -73,7 +73,7 @@ static struct str gzip_pack(struct api *api, const char *body, size_t n)
 	return (struct str){ g->out, (size_t)g->z.total_out };
 }
 
-/* ---- what the client accepts ----------------------------------------------------------------- */
+/* ---- headers of the request ----------------------------------------------------------------- */
 
 /* Steps to the next item of a list in a header; *ret_n is its length. NULL: there is none. */
 static const char *item_next(const char **list, size_t *ret_n)

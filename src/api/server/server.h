@@ -53,8 +53,8 @@ struct route {
 	/* SCOPE_NODE: the handler checks the session (areq_session) by its own statement. */
 	bool own_session;
 	const char *doc; /* published in the OpenAPI document */
-	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It has
-	 * an ETag and may be compressed (form.c), so it must show no secret. */
+	/* A GET whose reply is the same for every caller: equal requests share one (share.c). It
+	 * has an ETag and may be compressed (form.c). So it shows no secret and sets no header. */
 	bool shared;
 };
 
@@ -194,9 +194,9 @@ struct batch_kind {
 	    int64_t at_us, void (*done)(struct op *));
 };
 #define BATCH_NONE SIZE_MAX
-/* Reads the row of q->id, together with those that other requests ask for, and calls `then` with its
- * place in the result, or with BATCH_NONE if there is no such row. A failure is replied to. The
- * kind is static. */
+/* Reads the row of q->id, together with those that other requests ask for. Calls `then` with its
+ * place in the result; BATCH_NONE: there is no such row. A failure is replied to. The kind is
+ * static. */
 void areq_batch(struct areq *q, const struct batch_kind *kind,
     void (*then)(struct areq *q, const struct pg_result *r, size_t row));
 
@@ -275,8 +275,8 @@ void areq_list_docs(struct areq *q, const struct q_listed_row *rows, size_t n);
  * members to a row's object; each begins with a comma. */
 void areq_list_rows(struct areq *q, const struct shape *shape, size_t n, const char *cursor,
     void (*more)(struct areq *q, struct sbuf *b, size_t row));
-/* The same for one page, whose cursor is the first column. *q->own begins with its limit (int32_t);
- * the statement reads one row more, which tells that another page follows. */
+/* The same for one page, whose cursor is the first column. *q->own begins with its limit (int32_t).
+ * The statement reads one row more, which tells that another page follows. */
 void areq_list_page(struct areq *q, const struct shape *shape,
     void (*more)(struct areq *q, struct sbuf *b, size_t row));
 /* The buffer of a reply, empty. The handler fills it and calls areq_body_reply in the same turn. */

@@ -1,5 +1,6 @@
 /*
- * Documents of the database, as clients see them. Keys carry marks, which become two members or one:
+ * Documents of the database, as clients see them. Keys carry marks, which become one or two
+ * members:
  *
  * - "created@" is a time in microseconds: created_at in RFC 3339; a bare "@" becomes at
  * - "observed@age" is a time: observed_at, and age_s in whole seconds, at least 0
@@ -13,8 +14,8 @@
 #include "base/base.h"
 #include "base/text/sbuf.h"
 
-/* Writes a valid JSON text without blanks, and with its marks resolved at every depth. Reals keep 15
- * significant digits. Text that is not JSON gives text that is not JSON. */
+/* Writes a valid JSON text without blanks, and with its marks resolved at every depth. Reals keep
+ * 15 significant digits. Text that is not JSON gives text that is not JSON. */
 void json_marks_put(struct sbuf *b, const char *text, size_t n, int64_t now_us);
 
 #endif

@@ -100,6 +100,10 @@ void json_put_f64(struct sbuf *b, double v)
 		json_put_null(b);
 		return;
 	}
+	if (v == trunc(v) && fabs(v) < 1e15 && !(v == 0 && signbit(v))) {
+		json_put_fixed(b, (int64_t)v, 0, true); /* many are, and printf() is slow */
+		return;
+	}
 	n = snprintf(text, sizeof(text), "%.15g", v);
 	sbuf_add(b, text, (size_t)n);
 	if (strspn(text, "-0123456789") == (size_t)n) {

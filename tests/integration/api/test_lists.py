@@ -183,6 +183,13 @@ class Forms(unittest.TestCase):
         self.assertEqual(A.call("GET", "/v1/jobs", headers={"If-None-Match": tag})[0], 200)
         self.assertNotIn("etag", A.call("GET", "/v1/whoami", expect=200)[2])
 
+    def test_the_tag_of_a_fleet_stays_its_version(self):
+        fleet = A.call("POST", "/v1/fleets", {"name": "tagged", "gpus": 1, "resources": {"accelerators": "V100:1"}}, expect=201)[1]["id"]
+        c = http.client.HTTPConnection("127.0.0.1", A.port, timeout=20)
+        c.request("GET", "/v1/fleets/" + fleet, headers={"Authorization": "Bearer " + A.root})
+        self.assertEqual([v for k, v in c.getresponse().getheaders() if k.lower() == "etag"], ['"v1"'])
+        c.close()
+
     def curl(self, path, *words):
         return subprocess.run(["curl", "-sS", "-H", "Authorization: Bearer " + A.root, *words, "http://127.0.0.1:%d%s" % (A.port, path)],
                               stdout=subprocess.PIPE, check=True).stdout
@@ -214,20 +221,24 @@ class Forms(unittest.TestCase):
 
 class Shared(unittest.TestCase):
     def test_a_reply_is_never_older_than_its_request(self):
-        """Readers of one list at once: each finds the job that it submitted before it asked."""
-        missing = []
-
-        def submit_and_read():
-            for _ in range(8):
-                job = A.job()["id"]
-                if job not in [j["id"] for j in A.call("GET", "/v1/jobs", expect=200)[1]["items"]]:
-                    missing.append(job)
-        readers = [threading.Thread(target=submit_and_read) for _ in range(6)]
-        for t in readers:
-            t.start()
-        for t in readers:
-            t.join()
-        self.assertEqual(missing, [])
+        """A statement that has begun, and waits in its middle, does not serve a request that comes later."""
+        quota = "INSERT INTO quota_real SELECT 'aws', 'r', c, 'spot', 'vcpus', 1, 1 FROM unnest('{%s}'::text[]) c"
+        A.sql("ALTER TABLE quota RENAME TO quota_real; CREATE VIEW quota AS SELECT * FROM quota_real WHERE pg_advisory_xact_lock_shared(4711)::text = '';"
+              + quota % "before")
+        shared, replies = A.metric("spot_http_shared_total"), {}
+        readers = [threading.Thread(target=lambda i=i: replies.update({i: A.call("GET", "/v1/quotas", expect=200)[1]["items"]})) for i in range(2)]
+        try:
+            with A.uncommitted("SELECT pg_advisory_xact_lock(4711)"):
+                readers[0].start()
+                A.until(lambda: A.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted") == "1", "it reads")
+                A.sql(quota % "after")
+                readers[1].start()
+                A.until(lambda: A.metric("spot_http_shared_total") == shared + 1, "the second one waits")
+            for t in readers:
+                t.join()
+        finally:
+            A.sql("DROP VIEW quota; ALTER TABLE quota_real RENAME TO quota")
+        self.assertEqual([[q["class"] for q in replies[i]] for i in range(2)], [["before"], ["after", "before"]])
 
     def test_equal_requests_that_wait_together_cost_one_statement(self):
         shared = A.metric("spot_http_shared_total")
@@ -235,9 +246,10 @@ class Shared(unittest.TestCase):
         readers = [threading.Thread(target=lambda: replies.append(A.call("GET", "/v1/quotas", expect=200)[1])) for _ in range(6)]
         with A.uncommitted("LOCK TABLE quota IN ACCESS EXCLUSIVE MODE; SELECT 'locked'") as said:
             self.assertEqual(said, "locked")
-            for t in readers:
-                t.start()
+            readers[0].start()
             A.until(lambda: A.waiters("quota") == 1, "the first one reads")
+            for t in readers[1:]:
+                t.start()
             A.until(lambda: A.metric("spot_http_shared_total") == shared + 5, "the others wait")
             self.assertEqual(A.waiters("quota"), 1)
         for t in readers:

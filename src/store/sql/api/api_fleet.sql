@@ -57,34 +57,33 @@ SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 -- Pages of all nodes and of the live ones have plans of their own (see api_jobs).
 -- name: api_nodes
 -- params: before_id int8, most int4
--- rows: many id int8, name text, state text,
---   pool_id int4, provider text, region text, zone text, zone_name text,
---   instance_type text, pool_market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4,
---   vcpus int4, mem_mib int4, arch text, offered bool, pool_price_micros int8?,
+-- rows: many id int8, name text, state text, pool_id int4, provider text, region text, zone text,
+--   zone_name text, instance_type text, pool_market text, gpu_name text, gpu_milli int4,
+--   gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, offered bool, pool_price_micros int8?,
 --   per_gpu_micros int8?, price_state text, price_why text, observed_us int8?, effective_us int8?,
---   source text,
---   serves_job_id int8?, job_id int8?, fleet_id int8?, replaces_id int8?, gang_id int8?, gang_rank int4?,
---   ref text?, ip text, token text, price_micros int8, created_us int8, launched_us int8?,
---   ready_us int8?, drain_deadline_us int8?, terminate_us int8?, ended_us int8?, end_cause text,
---   last_seen_us int8?, provider_state text, agent_version text, notice_kind text?,
---   notice_deadline_us int8?, notice_source text?, notice_heard_us int8?, cost_micros int8, why text,
---   last_error text
--- json: id#n, name, state,
---   pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
---   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
---   observed@age, effective@, source},
---   job#j, wanted_for#j, fleet#f, replaces#n, gang#g, rank, ref, ip, token, price$, created@, launched@,
---   ready@, drain_deadline@, terminate@, ended@, end_cause, last_seen@, provider_state, agent_version,
+--   source text, serves_job_id int8?, job_id int8?, fleet_id int8?, replaces_id int8?, gang_id
+--   int8?, gang_rank int4?, ref text?, ip text, token text, price_micros int8, created_us int8,
+--   launched_us int8?, ready_us int8?, drain_deadline_us int8?, terminate_us int8?, ended_us
+--   int8?, end_cause text, last_seen_us int8?, provider_state text, agent_version text,
+--   notice_kind text?, notice_deadline_us int8?, notice_source text?, notice_heard_us int8?,
+--   cost_micros int8, why text, last_error text
+-- json: id#n, name, state, pool{id#p, provider, region, zone, zone_name, instance_type, market,
+--   gpu, gpus%, gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros,
+--   price_state, price_why, observed@age, effective@, source}, job#j, wanted_for#j, fleet#f,
+--   replaces#n, gang#g, rank, ref, ip, token, price$, created@, launched@, ready@,
+--   drain_deadline@, terminate@, ended@, end_cause, last_seen@, provider_state, agent_version,
 --   notice{kind, deadline@, source, heard@}, cost$, why, last_error
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE id < (SELECT $1) ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE id < (SELECT $1) ORDER BY id DESC LIMIT
+	1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- name: api_nodes_live
 -- params: before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND id < (SELECT $1)
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND id <
+	(SELECT $1)
 	ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
@@ -94,9 +93,11 @@ JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 --   before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
-SELECT d.* FROM (SELECT id FROM node WHERE job_id = $4 UNION SELECT node_id FROM attempt WHERE job_id = $4) x
+SELECT d.* FROM (SELECT id FROM node WHERE job_id = $4 UNION SELECT node_id FROM attempt WHERE
+	job_id = $4) x
 JOIN node_shown d ON d.id = x.id
-WHERE (cardinality($1) = 0 OR d.state = ANY ($1)) AND (NOT $2 OR d.state NOT IN ('GONE', 'FAILED')) AND ($3 IS NULL OR d.provider = $3)
+WHERE (cardinality($1) = 0 OR d.state = ANY ($1)) AND (NOT $2 OR d.state NOT IN ('GONE', 'FAILED'))
+	AND ($3 IS NULL OR d.provider = $3)
 	AND ($5::int8 IS NULL OR d.fleet_id = $5) AND d.id < $6
 ORDER BY d.id DESC LIMIT $7
 
@@ -108,11 +109,13 @@ ORDER BY d.id DESC LIMIT $7
 WITH x AS (
 	SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id
 	WHERE (cardinality($1) = 0 OR n.state = ANY ($1)) AND (NOT $2 OR n.state NOT IN ('GONE', 'FAILED'))
-		AND ($3 IS NULL OR p.provider = $3) AND ($4::int8 IS NULL OR n.fleet_id = $4) AND n.id < $5
+		AND ($3 IS NULL OR p.provider = $3) AND ($4::int8 IS NULL OR n.fleet_id = $4) AND
+			n.id < $5
 	ORDER BY n.id DESC LIMIT $6
 )
 SELECT d.* FROM x JOIN node_shown d ON d.id = x.id
-WHERE (SELECT count(*) FROM node a, node b WHERE $3 IS NULL AND $3 IS NOT NULL) = 0 ORDER BY d.id DESC
+WHERE (SELECT count(*) FROM node a, node b WHERE $3 IS NULL AND $3 IS NOT NULL) = 0 ORDER BY d.id
+	DESC
 
 -- name: api_node
 -- params: id int8

@@ -62,30 +62,29 @@ FROM g LEFT JOIN j USING (id) LEFT JOIN LATERAL (SELECT * FROM idempotency x
 	WHERE j.id IS NULL AND g.key <> '' AND x.token_id = g.token_id AND x.key = g.key AND
 	x.created_us >= g.at_us - idempotency_life(x, g.route, g.body_sha256) OFFSET 0) i ON true
 
--- A page of all jobs. Subselects hide the values and the inner limit, the largest page, tells that few
--- rows are read: so one plan is as good for all values, and the planner keeps it.
+-- A page of all jobs. One plan serves all values, and the planner keeps it, since subselects hide the
+-- values from it. The inner limit, the largest page, tells it that few rows are read.
 -- name: api_jobs
 -- params: before_id int8, most int4
 -- rows: many id int8, name text, state text, owner text, team text, project text, class text,
 --   fleet_id int8?, epoch int4, priority int4, num_nodes int4, created_us int8, queued_us int8,
 --   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
---   steps_total int8, restarts int4, reason text, why text,
---   pool_id int4?, provider text?, region text?, zone text?, zone_name text?,
---   instance_type text?, pool_market text?, gpu_name text?, gpu_milli int4?, gpu_mem_mib int4?,
---   vcpus int4?, mem_mib int4?, arch text?, offered bool?, pool_price_micros int8?,
---   per_gpu_micros int8?, price_state text?, price_why text?, observed_us int8?, effective_us int8?,
---   source text?,
---   node_id int8?, market text?, attempts int8, interruptions int8, cost_micros int8,
---   checkpoint_id int8?, checkpoint_steps int8?, checkpoint_bytes int8?, checkpoint_us int8?
--- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes, created@,
---   queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts, reason, why,
---   pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
---   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
---   observed@age, effective@, source},
---   node#n, market, attempts, interruptions, cost$,
+--   steps_total int8, restarts int4, reason text, why text, pool_id int4?, provider text?, region
+--   text?, zone text?, zone_name text?, instance_type text?, pool_market text?, gpu_name text?,
+--   gpu_milli int4?, gpu_mem_mib int4?, vcpus int4?, mem_mib int4?, arch text?, offered bool?,
+--   pool_price_micros int8?, per_gpu_micros int8?, price_state text?, price_why text?, observed_us
+--   int8?, effective_us int8?, source text?, node_id int8?, market text?, attempts int8,
+--   interruptions int8, cost_micros int8, checkpoint_id int8?, checkpoint_steps int8?,
+--   checkpoint_bytes int8?, checkpoint_us int8?
+-- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
+--   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
+--   reason, why, pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
+--   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state,
+--   price_why, observed@age, effective@, source}, node#n, market, attempts, interruptions, cost$,
 --   checkpoint{id#c, steps, bytes, committed@}
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM job WHERE id < (SELECT $1) ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
+SELECT d.* FROM (SELECT id FROM (SELECT id FROM job WHERE id < (SELECT $1) ORDER BY id DESC LIMIT
+	1001) y LIMIT (SELECT $2)) x
 JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- A page of the jobs in some states. Each state is walked along its index.
@@ -93,13 +92,15 @@ JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 -- params: states job_state[], before_id int8, most int4
 -- rows: many as api_jobs
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT y.id FROM (SELECT DISTINCT u FROM unnest((SELECT $1)) u) s (state), LATERAL (SELECT id
-	FROM (SELECT id FROM job WHERE state = s.state AND id < (SELECT $2) ORDER BY id DESC LIMIT 1001) w LIMIT (SELECT $3)) y
+SELECT d.* FROM (SELECT id FROM (SELECT y.id FROM (SELECT DISTINCT u FROM unnest((SELECT $1)) u) s
+	(state), LATERAL (SELECT id
+	FROM (SELECT id FROM job WHERE state = s.state AND id < (SELECT $2) ORDER BY id DESC LIMIT
+		1001) w LIMIT (SELECT $3)) y
 	ORDER BY y.id DESC LIMIT 1001) z LIMIT (SELECT $3)) x
 JOIN job_shown d ON d.id = x.id ORDER BY d.id DESC
 
--- An empty list of states means all. A plan for any filters would be dear by the count, so there is one
--- for each call, by the values of its filters.
+-- An empty list of states means all. The count makes a plan for any values dear, and is nothing in a
+-- plan for given ones. So each call is planned, by the values of its filters.
 -- name: api_jobs_filtered
 -- params: states job_state[], team text?, project text?, class text?, owner text?, name text?,
 --   before_id int8, most int4
@@ -114,9 +115,9 @@ WITH x AS (
 SELECT d.* FROM x JOIN job_shown d ON d.id = x.id
 WHERE (SELECT count(*) FROM job a, job b WHERE $2 IS NULL AND $2 IS NOT NULL) = 0 ORDER BY d.id DESC
 
--- Several jobs. Column plain: the row is all there is to show, since the job never had an attempt and
--- has no budget; else api_jobs_full reads it. Most of a queue is plain, and this takes a quarter of
--- the time. The columns that both have are named alike.
+-- Several jobs. Column plain: the job never had an attempt and has no budget, so that this is all
+-- there is to show; else api_jobs_full reads it. Most of a queue is plain, and this takes a quarter
+-- of the time.
 -- name: api_jobs_plain
 -- params: ids int8[]
 -- rows: many id int8, name text, state job_state, owner text, team text, project text, class text,
@@ -124,56 +125,63 @@ WHERE (SELECT count(*) FROM job a, job b WHERE $2 IS NULL AND $2 IS NOT NULL) = 
 --   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
 --   steps_total int8, restarts int4, reason text, why text, cost_micros int8, source_text text,
 --   not_before_us int8?, queue text?, saves bool, plain bool
--- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes, created@,
---   queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts, reason, why,
---   cost$, source, -, queue*, -, -
+-- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
+--   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
+--   reason, why, cost$, source, -, queue*, -, -
 -- writes: no
-SELECT j.id, j.name, j.state, j.owner, j.team, j.project, j.class, j.fleet_id, j.epoch, j.priority, j.num_nodes, j.created_us,
-	j.queued_us, j.started_us, j.ended_us, j.deadline_us, j.cancel_us, j.steps_done, j.steps_total, j.restarts, j.reason, j.why,
+SELECT j.id, j.name, j.state, j.owner, j.team, j.project, j.class, j.fleet_id, j.epoch, j.priority,
+	j.num_nodes, j.created_us,
+	j.queued_us, j.started_us, j.ended_us, j.deadline_us, j.cancel_us, j.steps_done,
+		j.steps_total, j.restarts, j.reason, j.why,
 	coalesce((SELECT c.micros FROM job_cost c WHERE c.job_id = j.id),
 		(SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)::int8,
 	j.source, j.not_before_us,
-	CASE WHEN j.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why)::text
+	CASE WHEN j.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos,
+		'effective_priority', w.effective, 'why', w.why)::text
 		FROM job_queue w WHERE w.job_id = j.id) END,
-	coalesce(j.spec #>> '{checkpoint,path}', '') <> '', j.epoch = 0 AND j.budget_micros IS NULL AND j.checkpoint_id IS NULL
+	coalesce(j.spec #>> '{checkpoint,path}', '') <> '', j.epoch = 0 AND j.budget_micros IS NULL
+		AND j.checkpoint_id IS NULL
 FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
 
--- Several jobs in full. The subselect hides how many ids there are, so that the planner keeps one plan.
+-- Several jobs in full. The subselect hides the number of ids, so that the planner keeps one plan.
 -- A job of epoch 0 has no attempts, and so no checkpoints.
 -- name: api_jobs_full
 -- params: ids int8[], at_us int8
 -- rows: many id int8, name text, state job_state, owner text, team text, project text, class text,
 --   fleet_id int8?, epoch int4, priority int4, num_nodes int4, created_us int8, queued_us int8,
 --   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
---   steps_total int8, restarts int4, reason text, why text,
---   pool_id int4?, provider text?, region text?, zone text?, zone_name text?,
---   instance_type text?, pool_market text?, gpu_name text?, gpu_milli int4?, gpu_mem_mib int4?,
---   vcpus int4?, mem_mib int4?, arch text?, offered bool?, pool_price_micros int8?,
---   per_gpu_micros int8?, price_state text?, price_why text?, observed_us int8?, effective_us int8?,
---   source text?,
---   node_id int8?, market text?, attempts int8, interruptions int8, cost_micros int8,
---   checkpoint_id int8?, checkpoint_steps int8?, checkpoint_bytes int8?, checkpoint_us int8?,
---   attempts_list text, checkpoints text, source_text text, lost_steps int8, not_before_us int8?,
---   queue text?, budget text?, saves bool
--- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes, created@,
---   queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts, reason, why,
---   pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
---   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
---   observed@age, effective@, source},
---   node#n, market, attempts, interruptions, cost$,
---   checkpoint{id#c, steps, bytes, committed@},
---   attempts_list*, checkpoints*, source, lost_steps, -, queue*, budget*, -
+--   steps_total int8, restarts int4, reason text, why text, pool_id int4?, provider text?, region
+--   text?, zone text?, zone_name text?, instance_type text?, pool_market text?, gpu_name text?,
+--   gpu_milli int4?, gpu_mem_mib int4?, vcpus int4?, mem_mib int4?, arch text?, offered bool?,
+--   pool_price_micros int8?, per_gpu_micros int8?, price_state text?, price_why text?, observed_us
+--   int8?, effective_us int8?, source text?, node_id int8?, market text?, attempts int8,
+--   interruptions int8, cost_micros int8, checkpoint_id int8?, checkpoint_steps int8?,
+--   checkpoint_bytes int8?, checkpoint_us int8?, attempts_list text, checkpoints text, source_text
+--   text, lost_steps int8, not_before_us int8?, queue text?, budget text?, saves bool
+-- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
+--   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
+--   reason, why, pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
+--   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state,
+--   price_why, observed@age, effective@, source}, node#n, market, attempts, interruptions, cost$,
+--   checkpoint{id#c, steps, bytes, committed@}, attempts_list*, checkpoints*, source, lost_steps,
+--   -, queue*, budget*, -
 -- writes: no
 SELECT d.*,
-	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(a.doc ORDER BY a.epoch, a.rank), '[]') FROM api_attempt a
+	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(a.doc ORDER BY a.epoch,
+		a.rank), '[]') FROM api_attempt a
 		WHERE a.job_id = d.id)::text END,
-	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(c.doc ORDER BY c.id), '[]') FROM (SELECT id, doc FROM api_checkpoint
-		WHERE job_id = d.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c)::text END,
+	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(c.doc ORDER BY c.id), '[]')
+		FROM (SELECT id, doc FROM api_checkpoint
+		WHERE job_id = d.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c)::text
+			END,
 	j.source,
-	CASE WHEN d.epoch = 0 THEN 0 ELSE coalesce((SELECT sum(greatest(t.was - t.steps_start, 0)) FROM (SELECT a.steps_start,
-		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id = d.id AND a.rank = 0) t), 0) END::int8,
+	CASE WHEN d.epoch = 0 THEN 0 ELSE coalesce((SELECT sum(greatest(t.was - t.steps_start, 0))
+		FROM (SELECT a.steps_start,
+		lag(a.steps_done) OVER (ORDER BY a.epoch) AS was FROM attempt a WHERE a.job_id =
+			d.id AND a.rank = 0) t), 0) END::int8,
 	j.not_before_us,
-	CASE WHEN d.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos, 'effective_priority', w.effective, 'why', w.why)::text
+	CASE WHEN d.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos,
+		'effective_priority', w.effective, 'why', w.why)::text
 		FROM job_queue w WHERE w.job_id = d.id) END,
 	CASE WHEN j.budget_micros IS NOT NULL THEN (SELECT json_build_object('limit$', j.budget_micros, 'spent$', s.micros,
 		'left$', j.budget_micros - s.micros, 'needs$', CASE WHEN j.state = 'PARKED' THEN j.park_need_micros END)::text

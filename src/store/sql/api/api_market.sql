@@ -1,25 +1,25 @@
 -- Prices, pools, providers, quotas.
 
--- Cheapest first; the cursor is the last row's price and id. A page of all has a plan of its own (see
+-- Cheapest first; the cursor is the last row's price and id. A page of all keeps one plan (see
 -- api_jobs). The record's hours come as thousandths.
 -- name: api_prices
 -- params: after_micros int8, after_id int4, most int4, since_day int4
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
 --   pool_market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
---   arch text, offered bool, price_micros int8?, per_gpu_micros int8?, price_state text,
---   price_why text, observed_us int8?, effective_us int8?, source text, signals text,
---   cool_until_us int8?, cool_why text?, node_milli int8, reclaims int4, launches int4,
---   refusals int4, nodes int8, market market, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
---   own_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+--   arch text, offered bool, price_micros int8?, per_gpu_micros int8?, price_state text, price_why
+--   text, observed_us int8?, effective_us int8?, source text, signals text, cool_until_us int8?,
+--   cool_why text?, node_milli int8, reclaims int4, launches int4, refusals int4, nodes int8,
+--   market market, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, band_lo
+--   float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
 -- json: id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%, gpu_mem_mib,
---   vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why, observed@age,
---   effective@, source, signals*, cooling_until@, cooling_why,
---   record{node_hours%, reclaims, launches, refusals}, nodes, -, -, -, -, -, -, -, -, -, -
+--   vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
+--   observed@age, effective@, source, signals*, cooling_until@, cooling_why, record{node_hours%,
+--   reclaims, launches, refusals}, nodes, -, -, -, -, -, -, -, -, -, -
 -- row: api_pool
 -- writes: no
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
-FROM (SELECT * FROM (SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
+SELECT d.*, m.*
+FROM (SELECT * FROM (SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id
+	= l.pool_id
 	WHERE p.offered AND (l.price_micros, l.pool_id) > ((SELECT $1), (SELECT $2))
 	ORDER BY l.price_micros, l.pool_id LIMIT 1001) y LIMIT (SELECT $3)) x
 JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
@@ -41,8 +41,7 @@ WITH x AS (
 		AND (l.price_micros, l.pool_id) > ($9, $10)
 	ORDER BY l.price_micros, l.pool_id LIMIT $11
 )
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+SELECT d.*, m.*
 FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $12) m
 WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
 ORDER BY x.price_micros, x.id
@@ -52,8 +51,7 @@ ORDER BY x.price_micros, x.id
 -- params: gpu text?, provider text?, region text?, since_day int4
 -- rows: many as api_prices
 -- writes: no
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+SELECT d.*, m.*
 FROM (
 	SELECT DISTINCT ON (p.gpu_name, p.provider, p.market) p.gpu_name, p.id, p.provider, p.market,
 		(l.price_micros * 1000 / p.gpu_milli)::int8 AS per_gpu
@@ -69,9 +67,9 @@ ORDER BY x.gpu_name, x.provider, x.market
 -- params: after_id int4, most int4, since_day int4
 -- rows: many as api_prices
 -- writes: no
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
-FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > (SELECT $1) ORDER BY id LIMIT 1001) y LIMIT (SELECT $2)) x
+SELECT d.*, m.*
+FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > (SELECT $1) ORDER BY id LIMIT
+	1001) y LIMIT (SELECT $2)) x
 JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $3) m
 ORDER BY x.id
 
@@ -91,8 +89,7 @@ WITH x AS (
 		AND p.id > $9
 	ORDER BY p.id LIMIT $10
 )
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+SELECT d.*, m.*
 FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $11) m
 WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
 ORDER BY x.id
@@ -102,8 +99,7 @@ ORDER BY x.id
 -- params: id int4, since_day int4
 -- rows: 0..1 as api_prices
 -- writes: no
-SELECT d.*, m.signals, m.cool_until_us, m.cool_why, round(m.node_us / 3600000.0)::int8, m.reclaims, m.launches, m.refusals, m.nodes,
-	m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.band_lo, m.band_hi, m.share, m.share_lo, m.share_hi
+SELECT d.*, m.*
 FROM pool_shown d, LATERAL pool_told(d.pool_id, $2) m WHERE d.pool_id = $1
 
 -- Returns rejected price points, the newest first.
@@ -137,11 +133,13 @@ FROM ((SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us >= $2 AND ob
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: 1 gaps text, marks text
 -- writes: no
-SELECT coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, $2), 'to@', least(g.to_us, $3)) ORDER BY g.from_us)
+SELECT coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, $2), 'to@',
+	least(g.to_us, $3)) ORDER BY g.from_us)
 		FROM feed_gap g JOIN pool p ON p.id = $1 AND g.provider = p.provider AND g.region IN ('', p.region)
 			AND g.feed = CASE p.market WHEN 'spot' THEN 'prices_spot' ELSE 'prices_on_demand' END
 		WHERE g.to_us > $2 AND g.from_us < $3), '[]'::json)::text AS gaps,
-	coalesce((SELECT json_agg(json_build_object('@', n.ended_us, 'kind', n.end_cause, 'node', 'n' || n.id)
+	coalesce((SELECT json_agg(json_build_object('@', n.ended_us, 'kind', n.end_cause, 'node',
+		'n' || n.id)
 		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
 			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json)::text AS marks
 
