@@ -36,8 +36,9 @@ class Pgbench:
         dsn = self.server.dsn(self.database)
         self.columns = psql(dsn, "SELECT string_agg(column_name, ', ') FROM information_schema.columns "
                                  "WHERE table_name = 'job' AND is_generated = 'NEVER' AND column_name <> 'id'")
-        psql(dsn, "CREATE TABLE bench_job (LIKE job INCLUDING ALL); CREATE TABLE bench_row AS SELECT * FROM job WHERE id = 1; "
-                  "ANALYZE bench_row")
+        psql(dsn, "CREATE TABLE bench_job (LIKE job INCLUDING ALL); CREATE TABLE bench_event (LIKE event INCLUDING ALL); "
+                  "CREATE TABLE bench_key (LIKE idempotency INCLUDING ALL); "
+                  "CREATE TABLE bench_row AS SELECT * FROM job WHERE id = 1; ANALYZE bench_row")
 
     def run(self, script, connections):
         """Transactions a second."""
@@ -59,6 +60,15 @@ class Pgbench:
     def inserts_grouped(self, rows):
         """Rows a second over one connection, `rows` of them a statement."""
         script = "INSERT INTO bench_job (%s) SELECT %s FROM bench_row, generate_series(1, %d);" % (self.columns, self.columns, rows)
+        return rows * self.run(script, 1)
+
+    def submits_grouped(self, rows):
+        """The same with the event and the key of each job, as a submit with an Idempotency-Key stores them."""
+        script = ("WITH j AS (INSERT INTO bench_job (%s) SELECT %s FROM bench_row, generate_series(1, %d) RETURNING id, owner, created_us), "
+                  "e AS (INSERT INTO bench_event (at_us, entity, entity_id, job_id, now, event, why, actor) SELECT created_us, 'job', "
+                  "'j' || id, id, 'QUEUED', 'SUBMITTED', 'submitted by ' || owner, owner FROM j) "
+                  "INSERT INTO bench_key (token_id, key, route, body_sha256, created_us, status, response) SELECT 1, 'k-' || id, "
+                  "'POST /v1/jobs', repeat('a', 64), created_us, 201, repeat('r', 900) FROM j;" % (self.columns, self.columns, rows))
         return rows * self.run(script, 1)
 
     def selects(self, name, size, connections):

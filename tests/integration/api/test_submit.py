@@ -88,13 +88,15 @@ class Groups(unittest.TestCase):
         self.assertEqual(events, "120")
 
     def test_a_row_that_the_database_refuses_fails_alone(self):
-        A.sql("ALTER TABLE job ADD CONSTRAINT odd CHECK (name <> 'odd-3')")
+        def all_wait():
+            A.until(lambda: A.metric("spot_http_connections") >= 40, "all have come")
+        A.sql("ALTER TABLE job ADD CONSTRAINT odd CHECK (name <> 'odd-30')")
         try:
-            got = self.send([(self.text("odd-%d" % i), "odd-%d" % i) for i in range(8)])
+            got = self.send([(self.text("odd-%d" % i), "odd-%d" % i) for i in range(40)], all_wait)
         finally:
             A.sql("ALTER TABLE job DROP CONSTRAINT odd")
-        self.assertEqual([s for s, _, _ in got], [201] * 3 + [409] + [201] * 4)
-        self.assertEqual(self.rows("odd"), {"odd-%d" % i: 1 for i in range(8) if i != 3})
+        self.assertEqual([s for s, _, _ in got], [409 if i == 30 else 201 for i in range(40)])
+        self.assertEqual(self.rows("odd"), {"odd-%d" % i: 1 for i in range(40) if i != 30})
 
     def repeated(self, prefix, texts, got):
         """After a group was cut off: a reply is a row, and each row is found by its key."""

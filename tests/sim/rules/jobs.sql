@@ -72,7 +72,7 @@ WHERE j.state = 'SUCCEEDED' AND j.steps_total > 0 AND j.spec->'checkpoint'->>'pa
 
 -- rule: no submit is half done
 -- chaos: yes
--- A job has one event that tells of it, and the reply that is stored with a key names a job.
+-- A job has one such event. The stored reply of a key names a job.
 SELECT j.id, 'j' || j.id || ' and its event' AS words
 FROM job j
 WHERE (SELECT count(*) FROM event e WHERE e.job_id = j.id AND e.event = 'SUBMITTED') <> 1

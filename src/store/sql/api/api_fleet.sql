@@ -1,4 +1,4 @@
--- Fleets, nodes, rebalancing, events. Creates settle their key as api_job_submit does.
+-- Fleets, nodes, rebalancing, events. Creates settle their key in their own statement.
 
 -- name: api_fleet_create
 -- params: name text, owner text, team text, project text, spec jsonb, at_us int8, token_id int8, idem_key text
