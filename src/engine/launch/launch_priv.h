@@ -48,8 +48,8 @@ struct set_room *set_room(struct recon *r, struct set_room **list, struct call_p
 /* How many of n equal nodes the next launch there takes; 0: none before another has left. Takes
  * them off the room. */
 int64_t set_size(struct set_room *room, struct call_provider *p, int64_t n);
-/* Names of the providers that take sets, in r->arena. */
-size_t set_providers(struct recon *r, const char ***ret);
+/* The providers that take sets, and how large, in r->arena. */
+size_t set_providers(struct recon *r, struct q_engine_launch_due_sets **ret);
 
 /* enrol.c: true when the provider verifies its machines, and the operator lets it. */
 bool provider_vouches(const struct engine *e, struct call_provider *p);

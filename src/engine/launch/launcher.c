@@ -378,13 +378,12 @@ static void set_claimed(struct step *s)
 		return;
 	}
 	q_engine_launch_claim_set_rows(&s->req, a->arena, &rows);
-	a->id = rows[0].id;
 	l->job_id = rows[0].has_job_id ? rows[0].job_id : 0;
 	launch_name(a, rows[0].token, rows[0].name, n, call_provider_ops(p)->kind);
 	launch_send(a, p);
 }
 
-/* Claims a set of `most` of the nodes that are equal to w. */
+/* Claims a set of at most `most` nodes that are equal to w. */
 static void set_claim(struct recon *r, const struct q_engine_launch_due_row *w, int64_t most,
     struct call_provider *p)
 {
@@ -398,8 +397,8 @@ static void set_claim(struct recon *r, const struct q_engine_launch_due_row *w, 
 	l->args.want = (size_t)most;
 	s->always = true;
 	STEP(s, engine_launch_claim_set,
-	    (&(struct q_engine_launch_claim_set){ .pool_id = w->pool_id,
-		.price_cap_micros = w->price_cap_micros,
+	    (&(struct q_engine_launch_claim_set){ .id = w->id,
+		.last_id = w->last_id,
 		.most = most,
 		.was = NODE_WANTED,
 		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
@@ -432,22 +431,17 @@ static int64_t launches_most(const struct engine *e, struct call_provider *p)
 	    : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
 }
 
-/* Nodes that are equal, as many sets of them as may be under way. */
+/* Launches as many of the equal nodes as their place takes. */
 static void equal_launch(struct recon *r, struct launch_work *t, struct launch_line *line,
     const struct q_engine_launch_due_row *w, struct call_provider *p)
 {
-	struct set_room *room = set_room(r, &t->rooms, p, w->region);
-	int64_t left = w->want, size;
+	int64_t size = set_size(set_room(r, &t->rooms, p, w->region), p, w->want);
 
-	while (
-	    left > 0 && line->n < launches_most(r->e, p) && (size = set_size(room, p, left)) > 0) {
-		if (left == w->want && size == 1) {
-			launch_claim(r, w, 1, p);
-		} else {
-			set_claim(r, w, size, p);
-		}
-		line->n++;
-		left -= size;
+	line->n += size > 0;
+	if (size == 1) {
+		launch_claim(r, w, 1, p);
+	} else if (size > 1) {
+		set_claim(r, w, size, p);
 	}
 }
 
@@ -574,8 +568,8 @@ static void launcher_pass(struct recon *r, void *state)
 {
 	struct launch_work *t = arena_alloc(r->arena, sizeof(*t));
 	int64_t now = engine_now(r->e), *calls;
-	const char **sets;
-	size_t calls_n = launch_calls(r, &calls);
+	struct q_engine_launch_due_sets *sets;
+	size_t calls_n = launch_calls(r, &calls), sets_n = set_providers(r, &sets);
 	struct step *s = step_new(r, launch_flying, t);
 
 	(void)state;
@@ -585,7 +579,7 @@ static void launcher_pass(struct recon *r, void *state)
 	    (&(struct q_engine_launch_due){ .at_us = now,
 		.most = LAUNCH_MOST,
 		.sets = sets,
-		.sets_n = set_providers(r, &sets) }));
+		.sets_n = sets_n }));
 	s = step_new(r, launch_stale, NULL);
 	STEP(s, engine_launch_stale,
 	    (&(struct q_engine_launch_stale){ .claimed_by = r->e->me,

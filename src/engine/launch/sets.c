@@ -17,9 +17,24 @@ static bool set_takes(const struct engine *e, struct call_provider *p)
 	    provider_vouches(e, p);
 }
 
-size_t set_providers(struct recon *r, const char ***ret)
+size_t set_providers(struct recon *r, struct q_engine_launch_due_sets **ret)
 {
-	return engine_provider_names(r, set_takes, ret);
+	struct engine *e = r->e;
+	struct q_engine_launch_due_sets *list =
+	    arena_array(r->arena, e->providers_n + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->providers_n; i++) {
+		struct call_provider *p = e->providers[i];
+
+		if (set_takes(e, p)) {
+			list[n++] =
+			    (struct q_engine_launch_due_sets){ .provider = call_provider_name(p),
+				    .most_set = call_provider_ops(p)->set_most };
+		}
+	}
+	*ret = list;
+	return n;
 }
 
 /* Machines of launches to a place that still wait for tokens. */

@@ -77,6 +77,9 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
 	if (DICE(net_reply_lost) || f->unheard) {
 		fault_seen("net_reply_lost");
+		if (act_is_set(f->url, f->body)) {
+			sometimes("a set launch lost its reply");
+		}
 		net_break_up(f, "reply lost");
 		return;
 	}

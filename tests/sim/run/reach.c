@@ -58,6 +58,8 @@ static const struct reach {
 	{ "sometimes", "a job failed", 559, 194 },
 	{ "sometimes", "an instance was reclaimed", 484, 112 },
 	{ "sometimes", "a leader was stopped with a launch in its hands", 460, 122 },
+	{ "sometimes", "a set launch lost its reply", 0, 0 },
+	{ "sometimes", "a set of machines came by one call", 0, 0 },
 	{ "sometimes", "a job with a deadline succeeded", 429, 141 },
 	{ "sometimes", "a job was parked", 419, 116 },
 	{ "sometimes", "a daemon's clock jumped forward", 405, 244 },

@@ -7,13 +7,14 @@
 -- Returns the first `most` launches of each provider, so a slow provider delays no other. Column
 -- rests: the launch was never sent, and its pool has refused since the decision.
 --
--- Nodes never sent, of one pool and price cap, are one launch if their provider takes sets. Column
--- equal: engine_launch_claim_set chooses its rows. Rows of a set whose outcome was unknown are
--- repeated together (want > 1), with the same parameters. If somebody gave up one of them, the
--- others are torn from it: only a look-up settles them.
+-- Nodes never sent, of one pool and price cap, are launched in sets if their provider takes sets of
+-- up to most_set machines. Column equal: at most want nodes, of the ids from id to last_id. Rows of a
+-- set whose outcome was unknown are repeated together, with the same parameters. If somebody gave up
+-- one of them, the others are torn from it: only a look-up settles them.
 -- name: engine_launch_due
--- params: at_us int8, most int8, sets text[]
--- rows: many id int8, want int4, equal bool, torn bool, in_set bool, gang_id int8?, pool_id int4,
+-- params: at_us int8, most int8, sets[]
+-- rows_in: sets (provider text, most_set int4)
+-- rows: many id int8, last_id int8, want int4, equal bool, torn bool, in_set bool, gang_id int8?,
 --   provider text, region text, zone text, zone_name text, instance_type text, market market,
 --   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text,
 --   token text, name text, price_cap_micros int8, tries int4, fresh bool, job_id int8?,
@@ -21,13 +22,16 @@
 -- writes: no
 WITH w AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id, n.set_want, p.provider,
-		n.launch_sent_us IS NULL AND n.gang_id IS NULL AND p.market <> 'reserved' AND p.provider = ANY ($3) AS equal
-	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.state = 'WANTED' AND n.next_act_us <= $1
+		n.launch_sent_us IS NULL AND n.gang_id IS NULL AND p.market <> 'reserved' AND s.most IS NOT NULL AS equal, s.most
+	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
+	WHERE n.state = 'WANTED' AND n.next_act_us <= $1
+), e AS (
+	SELECT w.*, (row_number() OVER (PARTITION BY w.pool_id, w.price_cap_micros ORDER BY w.id) - 1) / w.most AS part FROM w WHERE w.equal
 ), l AS (
-	SELECT min(w.id) AS id, count(*)::int4 AS want, true AS equal, false AS torn, w.provider FROM w WHERE w.equal
-	GROUP BY w.pool_id, w.price_cap_micros, w.provider
-	UNION ALL SELECT w.id, CASE WHEN w.gang_call THEN g.want ELSE coalesce(w.set_want, 1) END, false, coalesce(t.torn, false), w.provider
-	FROM w LEFT JOIN gang g ON g.id = w.gang_id LEFT JOIN LATERAL (SELECT bool_or(m.state <> 'WANTED') AS torn, count(*) AS rows
+	SELECT min(e.id) AS id, max(e.id) AS last_id, count(*)::int4 AS want, true AS equal, false AS torn, e.provider FROM e
+	GROUP BY e.pool_id, e.price_cap_micros, e.provider, e.part
+	UNION ALL SELECT w.id, w.id, CASE WHEN w.gang_call THEN g.want ELSE coalesce(w.set_want, 1) END, false, coalesce(t.torn, false), w.provider
+	FROM w LEFT JOIN gang g ON g.id = w.gang_id LEFT JOIN LATERAL (SELECT bool_or(m.state <> 'WANTED') AS torn
 		FROM node m WHERE m.set_id = w.set_id) t ON w.set_id IS NOT NULL
 	WHERE NOT w.equal AND (NOT w.gang_call OR (w.gang_rank = 0 AND g.state = 'ACQUIRING'
 			AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))
@@ -35,7 +39,7 @@ WITH w AS MATERIALIZED (
 ), d AS (
 	SELECT l.*, row_number() OVER (PARTITION BY l.provider ORDER BY l.id) AS i, count(*) OVER (PARTITION BY l.provider) AS line FROM l
 )
-SELECT n.id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id, p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+SELECT n.id, d.last_id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
 	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries, n.launch_sent_us IS NULL AS fresh, n.job_id,
 	n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN') AS unsure,
 	d.line > $2 AND n.launch_sent_us IS NULL AND n.job_id IS NOT NULL AND n.gang_id IS NULL AND n.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c
@@ -70,16 +74,17 @@ WITH m AS MATERIALIZED (
 )
 SELECT id FROM n
 
--- Makes a set of at most `most` nodes of the pool that were never sent, and claims it. The first row
--- is its head.
+-- Makes a set of at most `most` equal nodes that were never sent, and claims it. Their ids are from
+-- that of the first, which must be one of them, to last_id.
 -- name: engine_launch_claim_set
--- params: pool_id int4, price_cap_micros int8, most int8, was node_state, now node_state,
+-- params: id int8, last_id int8, most int8, was node_state, now node_state,
 --   event node_event, why text, claimed_by text, at_us int8, until_us int8, fence int8
 -- rows: many id int8, token text, name text, job_id int8?
 -- writes: yes
 WITH m AS MATERIALIZED (
 	SELECT n.id FROM node n
-	WHERE n.state = $4 AND n.pool_id = $1 AND n.price_cap_micros = $2 AND n.launch_sent_us IS NULL AND n.gang_id IS NULL AND n.next_act_us <= $9
+	JOIN node h ON h.id = $1 AND h.state = $4 AND n.pool_id = h.pool_id AND n.price_cap_micros = h.price_cap_micros
+	WHERE n.id BETWEEN $1 AND $2 AND n.state = $4 AND n.launch_sent_us IS NULL AND n.gang_id IS NULL AND n.next_act_us <= $9
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 	ORDER BY n.id LIMIT $3 FOR UPDATE OF n
 ), s AS (
@@ -87,7 +92,7 @@ WITH m AS MATERIALIZED (
 ), n AS (
 	UPDATE node SET state = $5, state_us = $9, why = $7, claimed_by = $8, claim_until_us = $10, launch_sent_us = $9, tries = tries + 1,
 		set_id = CASE WHEN s.want > 1 THEN s.head END, set_want = CASE WHEN s.want > 1 THEN s.want END
-	FROM m, s WHERE node.id = m.id RETURNING node.id, node.job_id, node.token, node.name
+	FROM m, s WHERE node.id = m.id AND s.head = $1 RETURNING node.id, node.job_id, node.token, node.name
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || id, job_id, id, $4, $5, $6, $7, 'engine' FROM n
