@@ -25,6 +25,8 @@ FLEET = "name: bench\nnodes: %d\nteam: bench\nproject: bench\nresources: {accele
 DONE = "SELECT count(*) FROM node WHERE ref IS NOT NULL"
 TOOK = """SELECT (max(at_us) FILTER (WHERE now = 'BOOTING') - min(at_us) FILTER (WHERE now = 'WANTED'))::float8 / 1e6
     FROM event WHERE entity = 'node'"""
+DEAREST = """SELECT round(total_exec_time::numeric) || ' ms, ' || calls || ' calls, ' || rows || ' rows, ' || shared_blks_hit || ' blocks: '
+    || regexp_replace(left(query, 150), '\\s+', ' ', 'g') FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 25"""
 LONGEST_S = 600
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -42,13 +44,15 @@ def cpu_s(pid):
 
 
 class World:
-    def __init__(self, build, limits):
+    def __init__(self, build, limits, statements):
         self.dir = tempfile.mkdtemp(prefix="spotbench-")
         os.chmod(self.dir, 0o711)
         self.server = self.emulator = self.daemon = None
         options = ["--boot-ms", "3600000"] + ([] if limits else ["--no-throttle"])
         try:
-            self.server = Postgres(self.dir, SETTINGS)
+            self.server = Postgres(self.dir, SETTINGS + (("shared_preload_libraries = pg_stat_statements",) if statements else ()))
+            if statements:
+                self.server.sql("CREATE EXTENSION pg_stat_statements")
             self.emulator = Emulator([os.path.join(build, "tests/cloudsim/cloudsim"), *options], os.path.join(self.dir, "cloud"))
             self.clouds = Clouds(self.emulator, self.dir, {"aws": "us-east-1"})
             self.emulator.ask("POST", "/stock", {"pool": "aws", "count": None})
@@ -115,14 +119,17 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--sizes", default="100,1000,10000")
     parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--statements", action="store_true", help="the dearest statements, by pg_stat_statements")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if not args.json:
         print("nodes   seconds  launches/s  calls  CPU ms a launch: spotd  postgres  cloudsim")
     for nodes in (int(n) for n in args.sizes.split(",")):
-        world = World(args.build, args.limits)
+        world = World(args.build, args.limits, args.statements)
         try:
             r = world.run(nodes)
+            if args.statements:
+                print(world.server.sql(DEAREST))
         finally:
             world.close()
         if args.json:
