@@ -59,6 +59,7 @@ static const struct reach {
 	{ "sometimes", "an instance was reclaimed", 484, 112 },
 	{ "sometimes", "a leader was stopped with a launch in its hands", 460, 122 },
 	{ "sometimes", "a set launch lost its reply", 0, 0 },
+	{ "fault", "set_lost", 0, 0 },
 	{ "sometimes", "a set of machines came by one call", 0, 0 },
 	{ "sometimes", "a job with a deadline succeeded", 429, 141 },
 	{ "sometimes", "a job was parked", 419, 116 },
