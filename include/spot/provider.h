@@ -212,8 +212,8 @@ struct spot_presign {
 	int64_t until_us;
 };
 
-/* Launches several equal machines of one pool in one zone by one call, under one token: as many as
- * possible, but none if fewer than `least` can be had.
+/* Launches several equal machines of one pool in one zone by one call, under one token. Makes as
+ * many as possible, but none if fewer than `least` can be had.
  *
  * - A gang has least = want: all or none. Optional: otherwise the engine makes n launches and gives
  *   back the machines if one fails.

@@ -6,9 +6,9 @@
 
 /* EC2 buckets per account and region:
  * docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. RunInstances draws from two: a
- * token for each request (5, 2/s) and one for each instance (1000, 2/s: "you can immediately launch
- * 1000 instances, using any number of API requests, such as one request for 1000 instances or four
- * requests for 250 instances"). The others are not published: these are our own, cautious. */
+ * token for each request (5, 2/s) and one for each instance (1000, 2/s). A full bucket lets one
+ * request launch 1000 instances, or four requests 250 each. The others are not published: these are
+ * our own, cautious. */
 static const struct spot_limit aws_limits[AWS_LIMIT_COUNT] = {
 	[AWS_LIMIT_DESCRIBE] = { .name = "Describe", .per_second = 20, .burst = 100 },
 	[AWS_LIMIT_RUN] = { .name = "RunInstances", .per_second = 2, .burst = 5, .shared = true },
@@ -114,8 +114,7 @@ const struct spot_provider_ops aws_ops = {
 	.check = aws_check,
 	/* Linux; what the user ends is billed (billing-for-interrupted-spot-instances.html). */
 	.reclaim_free_us = SPOT_US_PER_HOUR,
-	/* A quarter of the bucket: four sets empty it within the burst of five requests, and the reply
-	 * stays below 2 MB. */
+	/* A quarter of the bucket: four sets empty it within the burst of five requests. */
 	.set_most = 250,
 	.set_limit = AWS_LIMIT_RUN_MACHINES + 1,
 };

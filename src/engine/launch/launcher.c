@@ -34,9 +34,9 @@ struct launch_work {
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-/* Returns false when there are fewer machines than requested, and others may have been. The provider
- * made fewer for sure if this was the only try: what is missing is launched anew, and then refused
- * for its own reason. */
+/* Returns false when there are fewer machines than requested, and others may have been made. After
+ * the only try of a set, fewer is definite: the others are launched anew, and the provider then
+ * refuses them for its own reason. */
 static bool launch_ok(struct act *a, struct launching *l)
 {
 	static const enum node_state was[] = { NODE_LAUNCHING, NODE_UNKNOWN };

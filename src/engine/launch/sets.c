@@ -1,7 +1,7 @@
 /*
- * Sets: equal nodes that one call launches. Here is their size. A set is as large as the provider
- * takes by one call, and never larger than the tokens of its bucket that are there: a larger one
- * would wait for tokens longer than its call may last.
+ * Sets: nodes of one pool and price cap that were never sent, and that one call launches. This file
+ * decides their size: at most what the provider takes by one call, and the tokens that are in its
+ * bucket. A larger one would wait for tokens longer than its call may last.
  *
  * All machines of a set have one token. Only the provider's proof says which of them enrols, so a
  * provider that vouches for nothing takes no sets.

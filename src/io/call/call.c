@@ -581,8 +581,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->args = args;
 	call->arena = arena;
 	call->requests = 0;
-	call->doubted = false;
-	call->left = false;
+	call->doubted = call->left = false;
 	call->may_send = NULL;
 	call->urgent = urgent;
 	call->run = r;

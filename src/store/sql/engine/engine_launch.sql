@@ -1,5 +1,5 @@
--- Launches. The engine claims the rows before it sends a call. If the holder of a claim is gone, the
--- rows become UNKNOWN. A launch is one node, all nodes of a gang that come by one call
+-- Launches. The engine claims the rows before it sends a call. If the holder of a claim is gone,
+-- the rows become UNKNOWN. A launch is one node, all nodes of a gang that come by one call
 -- (node.gang_call), or a set of equal nodes (node.set_id). Its id is the node's, that of rank 0, or
 -- that of the set's first node, whose token and name all machines carry (function launch_rows). The
 -- rows of a launch move together, in the order of their ids.
@@ -8,8 +8,8 @@
 -- rests: the launch was never sent, and its pool has refused since the decision.
 --
 -- Nodes never sent, of one pool and price cap, are launched in sets if their provider takes sets of
--- up to most_set machines. Column equal: at most want nodes, of the ids from id to last_id. Rows of a
--- set whose outcome was unknown are repeated together, with the same parameters. If somebody gave up
+-- up to most_set machines. Column equal: at most want nodes, with ids from id to last_id. Rows of a
+-- set with an unknown outcome are repeated together, with the same parameters. If somebody gave up
 -- one of them, the others are torn from it: only a look-up settles them.
 -- name: engine_launch_due
 -- params: at_us int8, most int8, sets[]
@@ -21,29 +21,41 @@
 --   unsure bool, rests bool
 -- writes: no
 WITH w AS MATERIALIZED (
-	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id, n.set_want, p.provider,
-		n.launch_sent_us IS NULL AND n.gang_id IS NULL AND p.market <> 'reserved' AND s.most IS NOT NULL AS equal, s.most
-	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
+	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id,
+		n.set_want, p.provider, s.most, n.launch_sent_us IS NULL AND n.gang_id IS NULL
+			AND p.market <> 'reserved' AND s.most IS NOT NULL AS equal
+	FROM node n JOIN pool p ON p.id = n.pool_id
+		LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
 	WHERE n.state = 'WANTED' AND n.next_act_us <= $1
 ), e AS (
-	SELECT w.*, (row_number() OVER (PARTITION BY w.pool_id, w.price_cap_micros ORDER BY w.id) - 1) / w.most AS part FROM w WHERE w.equal
+	SELECT w.*, (row_number() OVER (PARTITION BY w.pool_id, w.price_cap_micros ORDER BY w.id) - 1)
+		/ w.most AS part FROM w WHERE w.equal
 ), l AS (
-	SELECT min(e.id) AS id, max(e.id) AS last_id, count(*)::int4 AS want, true AS equal, false AS torn, e.provider FROM e
-	GROUP BY e.pool_id, e.price_cap_micros, e.provider, e.part
-	UNION ALL SELECT w.id, w.id, CASE WHEN w.gang_call THEN g.want ELSE coalesce(w.set_want, 1) END, false, coalesce(t.torn, false), w.provider
-	FROM w LEFT JOIN gang g ON g.id = w.gang_id LEFT JOIN LATERAL (SELECT bool_or(m.state <> 'WANTED') AS torn
-		FROM node m WHERE m.set_id = w.set_id) t ON w.set_id IS NOT NULL
-	WHERE NOT w.equal AND (NOT w.gang_call OR (w.gang_rank = 0 AND g.state = 'ACQUIRING'
-			AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))
-		AND (w.set_id IS NULL OR w.set_id = w.id OR t.torn)
+	SELECT min(e.id) AS id, max(e.id) AS last_id, count(*)::int4 AS want, true AS equal,
+		false AS torn, e.provider
+	FROM e GROUP BY e.pool_id, e.price_cap_micros, e.provider, e.part
+	UNION ALL
+	SELECT w.id, w.id, CASE WHEN w.gang_call THEN g.want ELSE coalesce(w.set_want, 1) END, false,
+		coalesce(t.torn, false), w.provider
+	FROM w LEFT JOIN gang g ON g.id = w.gang_id LEFT JOIN LATERAL (
+		SELECT bool_or(m.state <> 'WANTED') AS torn FROM node m WHERE m.set_id = w.set_id) t
+		ON w.set_id IS NOT NULL
+	WHERE NOT w.equal AND (w.set_id IS NULL OR w.set_id = w.id OR t.torn)
+		AND (NOT w.gang_call OR (w.gang_rank = 0 AND g.state = 'ACQUIRING'
+			AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED'
+				AND m.next_act_us <= $1) = g.want))
 ), d AS (
-	SELECT l.*, row_number() OVER (PARTITION BY l.provider ORDER BY l.id) AS i, count(*) OVER (PARTITION BY l.provider) AS line FROM l
+	SELECT l.*, row_number() OVER (PARTITION BY l.provider ORDER BY l.id) AS i,
+		count(*) OVER (PARTITION BY l.provider) AS line FROM l
 )
-SELECT n.id, d.last_id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
-	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries, n.launch_sent_us IS NULL AS fresh, n.job_id,
-	n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN') AS unsure,
-	d.line > $2 AND n.launch_sent_us IS NULL AND n.job_id IS NOT NULL AND n.gang_id IS NULL AND n.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c
-		WHERE c.pool_id = n.pool_id AND c.until_us > $1 AND c.at_us > n.created_us AND c.rc <> 'reclaimed') AS rests
+SELECT n.id, d.last_id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id, p.provider,
+	p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries,
+	n.launch_sent_us IS NULL AS fresh, n.job_id, n.launch_sent_us IS NOT NULL
+		AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN') AS unsure,
+	d.line > $2 AND n.launch_sent_us IS NULL AND n.job_id IS NOT NULL AND n.gang_id IS NULL
+		AND n.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c WHERE c.pool_id = n.pool_id
+			AND c.until_us > $1 AND c.at_us > n.created_us AND c.rc <> 'reclaimed') AS rests
 FROM d JOIN node n ON n.id = d.id JOIN pool p ON p.id = n.pool_id
 WHERE d.i <= $2 ORDER BY d.id
 
@@ -51,7 +63,8 @@ WHERE d.i <= $2 ORDER BY d.id
 -- rows: many provider text, n int8
 -- writes: no
 SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id
-WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0) AND (n.set_id IS NULL OR n.set_id = n.id) GROUP BY 1
+WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0)
+	AND (n.set_id IS NULL OR n.set_id = n.id) GROUP BY 1
 
 -- name: engine_launch_claim
 -- params: id int8, want int4, was node_state, now node_state, event node_event, why text,
@@ -82,17 +95,20 @@ SELECT id FROM n
 -- rows: many id int8, token text, name text, job_id int8?
 -- writes: yes
 WITH m AS MATERIALIZED (
-	SELECT n.id FROM node n
-	JOIN node h ON h.id = $1 AND h.state = $4 AND n.pool_id = h.pool_id AND n.price_cap_micros = h.price_cap_micros
-	WHERE n.id BETWEEN $1 AND $2 AND n.state = $4 AND n.launch_sent_us IS NULL AND n.gang_id IS NULL AND n.next_act_us <= $9
+	SELECT n.id FROM node n JOIN node h ON h.id = $1 AND h.state = $4 AND n.pool_id = h.pool_id
+		AND n.price_cap_micros = h.price_cap_micros
+	WHERE n.id BETWEEN $1 AND $2 AND n.state = $4 AND n.launch_sent_us IS NULL
+		AND n.gang_id IS NULL AND n.next_act_us <= $9
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
 	ORDER BY n.id LIMIT $3 FOR UPDATE OF n
 ), s AS (
 	SELECT min(m.id) AS head, count(*)::int4 AS want FROM m
 ), n AS (
-	UPDATE node SET state = $5, state_us = $9, why = $7, claimed_by = $8, claim_until_us = $10, launch_sent_us = $9, tries = tries + 1,
-		set_id = CASE WHEN s.want > 1 THEN s.head END, set_want = CASE WHEN s.want > 1 THEN s.want END
-	FROM m, s WHERE node.id = m.id AND s.head = $1 RETURNING node.id, node.job_id, node.token, node.name
+	UPDATE node SET state = $5, state_us = $9, why = $7, claimed_by = $8, claim_until_us = $10,
+		launch_sent_us = $9, tries = tries + 1, set_id = CASE WHEN s.want > 1 THEN s.head END,
+		set_want = CASE WHEN s.want > 1 THEN s.want END
+	FROM m, s WHERE node.id = m.id AND s.head = $1
+	RETURNING node.id, node.job_id, node.token, node.name
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || id, job_id, id, $4, $5, $6, $7, 'engine' FROM n
@@ -111,9 +127,11 @@ SELECT id, token, name, job_id FROM n ORDER BY id
 -- writes: yes
 WITH x AS MATERIALIZED (
 	SELECT n.id, n.state, n.gang_call, n.gang_rank FROM node n
-	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $13) r) AND n.state = ANY ($2) ORDER BY n.id FOR UPDATE
+	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $13) r) AND n.state = ANY ($2)
+	ORDER BY n.id FOR UPDATE
 ), o AS (
-	SELECT x.id, x.state, CASE WHEN x.gang_call THEN x.gang_rank + 1 ELSE row_number() OVER (ORDER BY x.id) END AS i FROM x
+	SELECT x.id, x.state, CASE WHEN x.gang_call THEN x.gang_rank + 1
+		ELSE row_number() OVER (ORDER BY x.id) END AS i FROM x
 ), s AS (
 	SELECT * FROM unnest($6, $7, $8) WITH ORDINALITY s (ref, request, ip, i)
 ), n AS (
@@ -203,14 +221,16 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- rows: many id int8, told bool
 -- writes: yes
 WITH m AS MATERIALIZED (
-	SELECT r.id, $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT bool_or(EXISTS (SELECT FROM event e WHERE e.node_id = r.id AND e.now = 'UNKNOWN')) OVER () AS unsent
+	SELECT r.id, $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT bool_or(EXISTS (SELECT FROM event e
+		WHERE e.node_id = r.id AND e.now = 'UNKNOWN')) OVER () AS unsent
 	FROM launch_rows($1, $10) r
 ), n AS (
 	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7,
 		ended_us = CASE WHEN $3 = 'FAILED' THEN $8 END,
 		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END,
 		launch_sent_us = CASE WHEN m.unsent THEN NULL ELSE launch_sent_us END,
-		set_id = CASE WHEN m.unsent THEN NULL ELSE set_id END, set_want = CASE WHEN m.unsent THEN NULL ELSE set_want END
+		set_id = CASE WHEN m.unsent THEN NULL ELSE set_id END,
+		set_want = CASE WHEN m.unsent THEN NULL ELSE set_want END
 	FROM m WHERE node.id = m.id AND state = $2 AND claimed_by = $6
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	RETURNING node.id, job_id

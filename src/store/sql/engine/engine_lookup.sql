@@ -20,7 +20,8 @@ FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
 CROSS JOIN LATERAL (SELECT greatest(n.launch_sent_us, n.created_us, n.state_us, (SELECT max(e.at_us) FROM event e WHERE e.node_id = n.id AND e.now = 'LAUNCHING')) AS us) l
 WHERE n.state = 'UNKNOWN' AND p.provider = ANY ($3) AND n.next_act_us <= $2 AND (n.claim_until_us <= $2 OR n.claimed_by <> $1)
 	AND (NOT n.gang_call OR (n.gang_rank = 0 AND NOT EXISTS (SELECT FROM node m WHERE m.gang_id = g.id AND m.state = 'LAUNCHING')))
-	AND (n.set_id IS NULL OR (n.set_id = n.id AND NOT EXISTS (SELECT FROM node m WHERE m.set_id = n.id AND m.state IN ('LAUNCHING', 'WANTED'))))
+	AND (n.set_id IS NULL OR (n.set_id = n.id AND NOT EXISTS (SELECT FROM node m
+		WHERE m.set_id = n.id AND m.state IN ('LAUNCHING', 'WANTED'))))
 ORDER BY n.next_act_us, n.id LIMIT 50
 
 -- name: engine_lookup_claim
