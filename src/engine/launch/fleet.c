@@ -16,6 +16,11 @@
 
 #define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
+/* Each reply of a launch wakes the pass, which reads all nodes. A read that takes longer than this
+ * is repeated after PAUSES times as long, so that thousands of nodes on their way do not cost all
+ * the database has. */
+#define READ_LONG_US INT64_C(20000)
+#define PAUSES 3
 
 struct fleet_work {
 	struct q_engine_fleets_row *fleets;
@@ -260,6 +265,7 @@ struct fleet_pace {
 	struct fleet_seen *seen; /* fleets whose last plan called for nothing; only pacing */
 	size_t n, cap;
 	int64_t after; /* the next pass begins behind this fleet; 0 = with the first */
+	int64_t read_us, next_us; /* mono: the read began, and the next begins */
 };
 
 static struct fleet_seen *seen_find(const struct fleet_pace *st, int64_t fleet_id)
@@ -378,7 +384,10 @@ static void fleet_decide(struct recon *r, void *ctx)
 static void fleet_nodes(struct step *s)
 {
 	struct fleet_work *t = s->ctx;
+	struct fleet_pace *st = s->r->state;
+	int64_t now = loop_mono_us(s->r->e->loop), took = now - st->read_us;
 
+	st->next_us = took > READ_LONG_US ? now + PAUSES * took : 0;
 	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	offers_need(s->r, fleet_decide, t);
 }
@@ -402,6 +411,7 @@ static void fleets_in(struct step *s)
 	if (t->fleets_n == 0) {
 		return;
 	}
+	st->read_us = loop_mono_us(s->r->e->loop);
 	next = step_new(s->r, fleet_nodes, t);
 	STEP(next, engine_fleet_nodes,
 	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
@@ -410,8 +420,14 @@ static void fleets_in(struct step *s)
 static void fleet_pass(struct recon *r, void *state)
 {
 	const struct fleet_pace *st = state;
-	struct step *s = step_new(r, fleets_in, NULL);
+	int64_t wait_us = st->next_us - loop_mono_us(r->e->loop);
+	struct step *s;
 
+	if (wait_us > 0) {
+		engine_later(r->e, wait_us);
+		return;
+	}
+	s = step_new(r, fleets_in, NULL);
 	STEP(s, engine_fleets,
 	    (&(struct q_engine_fleets){ .after_id = st->after,
 		.most = PAGE,
