@@ -17,8 +17,8 @@
 #define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 /* Each reply of a launch wakes the pass, which reads all nodes. A read that takes longer than this
- * is repeated after PAUSES times as long, so that thousands of nodes on their way do not cost all
- * the database has. */
+ * is repeated after PAUSES times as long. Thousands of nodes on their way would otherwise keep the
+ * database busy. */
 #define READ_LONG_US INT64_C(20000)
 #define PAUSES 3
 
