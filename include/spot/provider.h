@@ -65,6 +65,10 @@ struct spot_call {
 	 * SPOT_UNKNOWN */
 	bool mutating;
 	struct spot_err err;
+	/* 1 + index of a second bucket that the request also draws from, in the same scope, and its
+	 * tokens (0 = 1). For vendors that count the machines of a request beside the requests.
+	 * 0 = none; so the core sets it before each step */
+	int limit_also, limit_also_cost;
 };
 
 /* ---- verbs' arguments and results ------------------------------------------------------------ */
@@ -208,15 +212,27 @@ struct spot_presign {
 	int64_t until_us;
 };
 
-/* Launches several machines of one pool in one zone, all or none. Optional: otherwise the engine
- * makes n launches and gives back the machines if one fails */
+/* Launches several equal machines of one pool in one zone by one call, under one token. Makes as
+ * many as possible, but none if fewer than `least` can be had.
+ *
+ * - A gang has least = want: all or none. Optional: otherwise the engine makes n launches and gives
+ *   back the machines if one fails.
+ * - A set has least = 1, for machines that do not need one another. Only where ops->set_most allows
+ *   it: a provider that does not know `least` gives all or none.
+ *
+ * All machines have the same token, user data and tags. Which of them is which node is told by its
+ * ref: the engine gives the machines to the rows in the order of their refs. So a set needs a
+ * provider that verifies a machine by its ref. */
 struct spot_launch_gang {
 	struct spot_launch common; /* name is a prefix; user_data is the same for all */
 	size_t want;
-	/* Result: `want` machines in their present state. A repeat under the same token may find
-	 * some ended */
+	/* Result: `least` to `want` machines in their present state. DONE with fewer than `want`:
+	 * the others were not made, unless an earlier request under the token may have had its
+	 * effect. The reply to such a repeat may lack machines that ended; the engine looks them
+	 * up */
 	struct spot_instance *instances;
 	size_t instances_n;
+	size_t least; /* argument: 1 to want; 0 = want */
 };
 /* Checks whether the caller of an enrolment is the machine that we launched. Its agent sent the
  * proof, a JSON object with "kind" (include/spot/agent.h lists them). DONE: it is. FAIL with
@@ -368,6 +384,11 @@ struct spot_provider_ops {
 	/* The vendor does not bill a spot machine that it reclaims before this age; 0 = it bills
 	 * every second */
 	int64_t reclaim_free_us;
+	/* launch_gang takes sets of up to this many machines; 0 = it takes none */
+	int32_t set_most;
+	/* 1 + index of the bucket from which a launch draws one token per machine, in the scope of
+	 * its region; 0 = none. The engine makes no set larger than the tokens that are there */
+	int32_t set_limit;
 };
 
 /* A shared object exports exactly this symbol; the loader checks abi and size. */

@@ -5,12 +5,17 @@
 /* The provider table of AWS, and how one instance of the provider opens and closes. */
 
 /* EC2 buckets per account and region:
- * docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. RunInstances' second bucket
- * (1000 instances, 2/s) never binds at one instance per request. The others are not published:
- * these are our own, cautious. */
+ * docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. RunInstances draws from two: a
+ * token for each request (5, 2/s) and one for each instance (1000, 2/s). A full bucket lets one
+ * request launch 1000 instances, or four requests 250 each. The others are not published: these are
+ * our own, cautious. */
 static const struct spot_limit aws_limits[AWS_LIMIT_COUNT] = {
 	[AWS_LIMIT_DESCRIBE] = { .name = "Describe", .per_second = 20, .burst = 100 },
 	[AWS_LIMIT_RUN] = { .name = "RunInstances", .per_second = 2, .burst = 5, .shared = true },
+	[AWS_LIMIT_RUN_MACHINES] = { .name = "RunInstances-instances",
+	    .per_second = 2,
+	    .burst = 1000,
+	    .shared = true },
 	[AWS_LIMIT_TERMINATE] = { .name = "TerminateInstances", .per_second = 5, .burst = 100 },
 	[AWS_LIMIT_PRICING] = { .name = "pricing", .per_second = 2, .burst = 10 },
 	[AWS_LIMIT_QUOTAS] = { .name = "servicequotas", .per_second = 2, .burst = 10 },
@@ -109,4 +114,7 @@ const struct spot_provider_ops aws_ops = {
 	.check = aws_check,
 	/* Linux; what the user ends is billed (billing-for-interrupted-spot-instances.html). */
 	.reclaim_free_us = SPOT_US_PER_HOUR,
+	/* A quarter of the bucket: four sets empty it within the burst of five requests. */
+	.set_most = 250,
+	.set_limit = AWS_LIMIT_RUN_MACHINES + 1,
 };

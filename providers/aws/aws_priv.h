@@ -27,6 +27,7 @@
 enum aws_limit {
 	AWS_LIMIT_DESCRIBE = 0,
 	AWS_LIMIT_RUN,
+	AWS_LIMIT_RUN_MACHINES,
 	AWS_LIMIT_TERMINATE,
 	AWS_LIMIT_PRICING,
 	AWS_LIMIT_QUOTAS,
@@ -184,7 +185,7 @@ const struct spot_pool_info *pool_index_find(const struct pool_index *x, const c
 struct aws_run {
 	const struct spot_launch *launch;
 	const char *ami;
-	size_t count;
+	size_t count, least; /* MaxCount, MinCount */
 	const char *reservation; /* market reserved: its id */
 	bool block; /* it is a capacity block */
 	bool dry;

@@ -128,7 +128,8 @@ static enum spot_step launch_send(struct aws *self, struct spot_call *c, struct 
 		.token = PROBE,
 		.name = PROBE,
 		.install = k->install };
-	k->run = (struct aws_run){ .launch = l, .ami = k->ami, .count = 1, .dry = true };
+	k->run =
+	    (struct aws_run){ .launch = l, .ami = k->ami, .count = 1, .least = 1, .dry = true };
 	return aws_run_send(self, c, &k->run);
 }
 

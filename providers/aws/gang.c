@@ -2,11 +2,11 @@
 #include "aws_priv.h"
 
 /*
- * Launches several machines of one pool at once, by one RunInstances with MinCount = MaxCount. EC2
- * carries it out in one zone, as a whole or not at all. Every instance carries its client token
- * (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet adds nothing for one type in one
- * zone. An empty answer uses up its token, it needs a launch template to tidy away, and its
- * instances do not carry the token.
+ * Launches several machines of one pool by one RunInstances. EC2 carries it out in one zone. It
+ * makes as many as it can up to MaxCount, and none if that would be fewer than MinCount. Every
+ * instance carries the client token (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet
+ * adds nothing for one type in one zone. An empty answer uses up its token, it needs a launch
+ * template to tidy away, and its instances do not carry the token.
  */
 
 #define GANG_MAX 1000
@@ -41,7 +41,7 @@ static enum spot_step gang_reply(struct aws *self, struct spot_call *c, struct g
 	}
 	/* MinCount was not kept, or some ended so long ago that they are not told any more: the
 	 * token finds the others. */
-	if (g->n != a->want) {
+	if (g->n < g->run.least || g->n > a->want) {
 		return call_fail(c, SPOT_UNKNOWN, NULL,
 		    "aws RunInstances: %zu of %zu machines are in the reply", g->n, a->want);
 	}
@@ -70,6 +70,7 @@ enum spot_step aws_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		st = call_state_get(c, sizeof(*g));
 		g = st->own;
 		g->run.count = a->want;
+		g->run.least = a->least == 0 ? a->want : MIN(a->least, a->want);
 		aws_launch_begin(self, st, &g->run, &a->common);
 	}
 	g = st->own;

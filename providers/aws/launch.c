@@ -231,19 +231,20 @@ static void add_machine(const struct aws *self, struct query *q)
 enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct aws_run *r)
 {
 	const struct spot_launch *l = r->launch;
-	char count[24];
+	char count[24], least[24];
 	struct query q;
 	enum spot_step s;
 
 	snprintf(count, sizeof(count), "%zu", r->count);
+	snprintf(least, sizeof(least), "%zu", r->least);
 	query_begin(&q, c->arena, "RunInstances", EC2_VERSION);
 	if (r->dry) {
 		query_add(&q, "DryRun", "true");
 	}
 	query_add(&q, "ImageId", r->ami);
 	query_add(&q, "InstanceType", l->key.instance_type);
-	/* As many as wanted or none: API_RunInstances.html, MinCount. */
-	query_add(&q, "MinCount", count);
+	/* As many as possible, but none if fewer than MinCount: API_RunInstances.html. */
+	query_add(&q, "MinCount", least);
 	query_add(&q, "MaxCount", count);
 	query_add(&q, "ClientToken", l->token);
 	s = add_network(self, c, l, &q);
@@ -261,6 +262,8 @@ enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct 
 	if (l->user_data.n > 0) {
 		query_add(&q, "UserData", base64_encode(c->arena, l->user_data.p, l->user_data.n));
 	}
+	c->limit_also = r->dry ? 0 : AWS_LIMIT_RUN_MACHINES + 1;
+	c->limit_also_cost = (int)r->count;
 	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, !r->dry);
 }
 
@@ -422,7 +425,7 @@ enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		}
 		st = call_state_get(c, sizeof(*r));
 		r = st->own;
-		r->count = 1;
+		r->count = r->least = 1;
 		aws_launch_begin(self, st, r, a);
 	}
 	r = st->own;

@@ -51,6 +51,23 @@ static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_
 	return SPOT_OK;
 }
 
+/* Ours as well: the vendor's published limits times this; 0 = none. */
+#define RATE_MOST 1000
+static enum spot_rc rate_read(const struct spotd_conf *c, const struct conf_section *s, double *ret,
+    struct spot_err *err)
+{
+	const char *v = conf_section_get(s, "rate_factor");
+
+	*ret = 1;
+	if (v != NULL && !parse_f64(v, 0, RATE_MOST, ret)) {
+		return err_set(err, SPOT_CONFIG,
+		    "%s:%d: [provider %s] rate_factor = '%.40s': must be a number from 0 (no rate "
+		    "limits) to %d",
+		    c->path, line_of(s, "rate_factor"), s->name, v, RATE_MOST);
+	}
+	return SPOT_OK;
+}
+
 /* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs.
  */
 static enum spot_rc self_open(const struct spotd_conf *c, const char *name, struct conf_section *s,
@@ -87,8 +104,12 @@ static enum spot_rc open_one(struct providers *p, const struct spotd_conf *c, st
     const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
 {
 	void *self;
-	enum spot_rc rc = self_open(c, name, s, ops, &self, err);
+	double rate = 1;
+	enum spot_rc rc = s == NULL ? SPOT_OK : rate_read(c, s, &rate, err);
 
+	if (rc == SPOT_OK) {
+		rc = self_open(c, name, s, ops, &self, err);
+	}
 	if (rc != SPOT_OK) {
 		return rc;
 	}
@@ -96,7 +117,8 @@ static enum spot_rc open_one(struct providers *p, const struct spotd_conf *c, st
 	if (p->list == NULL) {
 		abort();
 	}
-	p->list[p->n++] = call_provider_new(loop, http, ops, self, name, shared);
+	p->list[p->n] = call_provider_new(loop, http, ops, self, name, shared);
+	call_provider_rate(p->list[p->n++], rate);
 	log_info("provider.open", STR("provider", name), STR("kind", ops->kind));
 	return SPOT_OK;
 }
@@ -234,6 +256,7 @@ static void check_one(const struct spotd_conf *c, struct conf_section *s, struct
 	const struct spot_provider_ops *ops;
 	struct spot_err err = { 0 };
 	bool off = false, good = true;
+	double rate;
 	void *self;
 
 	if (ops_of(c, s, &ops, &err) != SPOT_OK) {
@@ -243,6 +266,9 @@ static void check_one(const struct spotd_conf *c, struct conf_section *s, struct
 	if (identity_read(c, s, &off, &err) != SPOT_OK) {
 		conf_mistake(all, &err);
 		good = false;
+	}
+	if (rate_read(c, s, &rate, &err) != SPOT_OK) {
+		conf_mistake(all, &err);
 	}
 	if (self_open(c, s->name, s, ops, &self, &err) != SPOT_OK) {
 		conf_mistake(all, &err);

@@ -307,6 +307,37 @@ static void a_gang_is_all_or_nothing(struct live *v)
 	assert_int_equal(live_count(v), 0);
 }
 
+/* A set takes what there is. Its token gives the same machines again, and no others. */
+static void a_set_is_as_many_as_there_are(struct live *v)
+{
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 3, .least = 1 }, again;
+	struct spot_find f = { .region = v->cloud->region };
+	struct spot_err err;
+
+	if (v->ops.set_most == 0) {
+		return;
+	}
+	json_decref(live_control(v, "/stock",
+	    arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":2}", pool_pattern(v))));
+	again = g;
+	live_ok(v, CALL_LAUNCH_GANG, &g);
+	assert_int_equal(g.instances_n, 2);
+	live_ok(v, CALL_LAUNCH_GANG, &again);
+	assert_int_equal(again.instances_n, 2);
+	assert_int_equal(live_count(v), 2);
+	f.zone = g.common.key.zone;
+	f.token = g.common.token;
+	f.name = g.common.name;
+	f.install = g.common.install;
+	live_ok(v, CALL_FIND, &f);
+	assert_int_equal(f.n, 2);
+	again = (struct spot_launch_gang){ .common = g.common, .want = 4, .least = 1 };
+	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &again, &err), SPOT_MISMATCH);
+	again = (struct spot_launch_gang){ .common = live_launch(v), .want = 2, .least = 1 };
+	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &again, &err), SPOT_NO_CAPACITY);
+	assert_int_equal(live_count(v), 2);
+}
+
 static void a_check_finds_everything_in_order(struct live *v)
 {
 	struct spot_check c = { .region = v->cloud->region };
@@ -430,6 +461,7 @@ const struct live_case live_cases[] = {
 	CASE(ending_what_never_was_succeeds),
 	CASE(a_list_that_lags_hides_nothing_for_ever),
 	CASE(a_gang_is_all_or_nothing),
+	CASE(a_set_is_as_many_as_there_are),
 	CASE(a_check_finds_everything_in_order),
 	CASE(an_object_goes_there_and_back),
 	CASE(the_clouds_own_books_know_of_nothing_left),

@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_priv.h"
 #include "engine/watch/watch.h"
 
 #define AGAIN_US (2 * SPOT_US_PER_S)
@@ -34,7 +33,7 @@ static bool identity_off(const struct engine *e, const char *provider)
 	return false;
 }
 
-static bool provider_vouches(const struct engine *e, struct call_provider *p)
+bool provider_vouches(const struct engine *e, struct call_provider *p)
 {
 	return call_provider_ops(p)->verify != NULL && !identity_off(e, call_provider_name(p));
 }

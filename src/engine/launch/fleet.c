@@ -16,12 +16,19 @@
 
 #define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
+/* Each reply of a launch wakes the pass, which reads all nodes. A read that takes longer than this
+ * is repeated after PAUSES times as long. Thousands of nodes on their way would otherwise keep the
+ * database busy. */
+#define READ_LONG_US INT64_C(20000)
+#define PAUSES 3
 
 struct fleet_work {
 	struct q_engine_fleets_row *fleets;
 	size_t fleets_n;
-	struct q_engine_fleet_nodes_row *nodes;
+	struct q_engine_fleet_nodes_row *nodes; /* in the order of the fleets */
 	size_t nodes_n;
+	struct q_engine_fleet_nodes_row *own; /* those of the fleet at hand */
+	size_t own_n;
 	uint64_t offers; /* digest */
 	int64_t until_us; /* when the first cooldown ends */
 };
@@ -58,20 +65,18 @@ static bool nodes_compare(const struct q_engine_fleet_nodes_row *a,
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
 
-static void surplus_give_back(struct recon *r, struct fleet_work *t, int64_t fleet_id,
-    const struct fleet_give *give)
+static void surplus_give_back(struct recon *r, struct fleet_work *t, const struct fleet_give *give)
 {
-	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
+	bool *gone = arena_array(r->arena, t->own_n + 1, sizeof(*gone));
 
 	for (int32_t k = 0; k < give->nodes; k++) {
 		size_t best = SIZE_MAX;
 
-		for (size_t i = 0; i < t->nodes_n; i++) {
-			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+		for (size_t i = 0; i < t->own_n; i++) {
+			const struct q_engine_fleet_nodes_row *n = &t->own[i];
 
-			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
-			    node_idle(n) &&
-			    (best == SIZE_MAX || nodes_compare(n, &t->nodes[best]))) {
+			if (n->pool_id == give->pool_id && !gone[i] && node_idle(n) &&
+			    (best == SIZE_MAX || nodes_compare(n, &t->own[best]))) {
 				best = i;
 			}
 		}
@@ -79,22 +84,22 @@ static void surplus_give_back(struct recon *r, struct fleet_work *t, int64_t fle
 			return;
 		}
 		gone[best] = true;
-		node_give_back(r, &t->nodes[best], "more than the fleet wants");
+		node_give_back(r, &t->own[best], "more than the fleet wants");
 	}
 }
 
-static size_t fleet_have(struct recon *r, const struct fleet_work *t, int64_t fleet_id,
-    struct fleet_have **ret, int64_t *ret_nodes)
+static size_t fleet_have(struct recon *r, const struct fleet_work *t, struct fleet_have **ret,
+    int64_t *ret_nodes)
 {
-	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
+	struct fleet_have *have = arena_array(r->arena, t->own_n + 1, sizeof(*have));
 	size_t n = 0;
 
 	*ret_nodes = 0;
-	for (size_t i = 0; i < t->nodes_n; i++) {
-		const struct q_engine_fleet_nodes_row *w = &t->nodes[i];
+	for (size_t i = 0; i < t->own_n; i++) {
+		const struct q_engine_fleet_nodes_row *w = &t->own[i];
 		size_t k = 0;
 
-		if (w->fleet_id != fleet_id || !node_counts(w)) {
+		if (!node_counts(w)) {
 			continue;
 		}
 		++*ret_nodes;
@@ -224,7 +229,7 @@ static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine
 		node_want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
 	}
 	for (size_t i = 0; i < plan.gives_n; i++) {
-		surplus_give_back(r, t, f->id, &plan.gives[i]);
+		surplus_give_back(r, t, &plan.gives[i]);
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_why,
@@ -247,12 +252,9 @@ static struct fleet_seen seen_make(const struct recon *r, const struct fleet_wor
 		.offers = t->offers,
 		.until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon };
 
-	for (size_t i = 0; i < t->nodes_n; i++) {
-		const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+	for (size_t i = 0; i < t->own_n; i++) {
+		const struct q_engine_fleet_nodes_row *n = &t->own[i];
 
-		if (n->fleet_id != f->id) {
-			continue;
-		}
 		s.nodes = hash_mix(hash_mix(s.nodes, (uint64_t)n->id), n->used);
 		s.nodes = hash_mix(s.nodes, (uint64_t)n->state);
 	}
@@ -263,6 +265,7 @@ struct fleet_pace {
 	struct fleet_seen *seen; /* fleets whose last plan called for nothing; only pacing */
 	size_t n, cap;
 	int64_t after; /* the next pass begins behind this fleet; 0 = with the first */
+	int64_t read_us, next_us; /* mono: the read began, and the next begins */
 };
 
 static struct fleet_seen *seen_find(const struct fleet_pace *st, int64_t fleet_id)
@@ -319,7 +322,7 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
-	ask.have_n = fleet_have(r, t, f->id, &have, &nodes);
+	ask.have_n = fleet_have(r, t, &have, &nodes);
 	have_score(r, job, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
@@ -333,9 +336,9 @@ static void fleet_closing(struct recon *r, struct fleet_work *t,
 	struct step *s;
 
 	seen_drop(r->state, f->id);
-	for (size_t i = 0; i < t->nodes_n; i++) {
-		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
-			node_give_back(r, &t->nodes[i], "the fleet is closing");
+	for (size_t i = 0; i < t->own_n; i++) {
+		if (!t->own[i].used) {
+			node_give_back(r, &t->own[i], "the fleet is closing");
 		}
 	}
 	s = step_new(r, NULL, NULL);
@@ -343,6 +346,21 @@ static void fleet_closing(struct recon *r, struct fleet_work *t,
 	    (&(struct q_engine_fleet_closed){ .id = f->id,
 		.at_us = engine_now(r->e),
 		.fence = r->epoch }));
+}
+
+/* Fleets come in the order of their nodes: those of the next one begin behind the last one's. */
+static void nodes_own(struct fleet_work *t, int64_t fleet_id)
+{
+	const struct q_engine_fleet_nodes_row *end = t->nodes + t->nodes_n;
+
+	t->own = t->own == NULL ? t->nodes : t->own + t->own_n;
+	while (t->own < end && t->own->fleet_id < fleet_id) {
+		t->own++;
+	}
+	t->own_n = 0;
+	while (t->own + t->own_n < end && t->own[t->own_n].fleet_id == fleet_id) {
+		t->own_n++;
+	}
 }
 
 static void fleet_decide(struct recon *r, void *ctx)
@@ -353,6 +371,7 @@ static void fleet_decide(struct recon *r, void *ctx)
 	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
 		part_begin(r); /* a plan scores the whole market */
+		nodes_own(t, t->fleets[i].id);
 		if (t->fleets[i].state == FLEET_ACTIVE) {
 			fleet_active(r, t, &t->fleets[i]);
 		} else {
@@ -365,7 +384,10 @@ static void fleet_decide(struct recon *r, void *ctx)
 static void fleet_nodes(struct step *s)
 {
 	struct fleet_work *t = s->ctx;
+	struct fleet_pace *st = s->r->state;
+	int64_t now = loop_mono_us(s->r->e->loop), took = now - st->read_us;
 
+	st->next_us = took > READ_LONG_US ? now + PAUSES * took : 0;
 	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	offers_need(s->r, fleet_decide, t);
 }
@@ -389,6 +411,7 @@ static void fleets_in(struct step *s)
 	if (t->fleets_n == 0) {
 		return;
 	}
+	st->read_us = loop_mono_us(s->r->e->loop);
 	next = step_new(s->r, fleet_nodes, t);
 	STEP(next, engine_fleet_nodes,
 	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
@@ -397,8 +420,14 @@ static void fleets_in(struct step *s)
 static void fleet_pass(struct recon *r, void *state)
 {
 	const struct fleet_pace *st = state;
-	struct step *s = step_new(r, fleets_in, NULL);
+	int64_t wait_us = st->next_us - loop_mono_us(r->e->loop);
+	struct step *s;
 
+	if (wait_us > 0) {
+		engine_later(r->e, wait_us);
+		return;
+	}
+	s = step_new(r, fleets_in, NULL);
 	STEP(s, engine_fleets,
 	    (&(struct q_engine_fleets){ .after_id = st->after,
 		.most = PAGE,

@@ -12,10 +12,47 @@
 #define LAUNCH_SPENT "its token is spent: "
 #define LAUNCH_TOKEN_UNREAD "its repeat was refused: "
 
-/* launcher.c: records the machines that the launch of node a->id with that token gave, at most as
- * many as it has rows. how: "launched". Sorts the list. Ends a. */
+/* exists.c: records the machines that the launch of node a->id with that token gave, at most as
+ * many as it has rows. how: "launched". Rows without a machine get the event rest: VOID, or RESEND
+ * if the provider made fewer for sure. Sorts the list. Ends a. */
 void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
-    const enum node_state *was, size_t was_n, enum node_event ev, const char *how);
+    const enum node_state *was, size_t was_n, enum node_event ev, enum node_event rest,
+    const char *how);
+
+/* A launch under way: the context of its act. */
+struct launching {
+	struct spot_launch_gang args; /* want 1: only its common part is sent */
+	struct spot_tag tags[4];
+	char me[32];
+	int64_t gang_id; /* of several machines */
+	int64_t job_id; /* 0 = none */
+	int32_t tries;
+	bool set; /* several machines that do not need one another */
+	bool token; /* a repeat is harmless */
+	bool unsure; /* an earlier call, or an earlier try of this one, may have taken effect */
+};
+
+/* launcher.c: the act's call is over. */
+void launch_called(struct act *a);
+
+/* sets.c: how many machines a place takes now. */
+struct set_room {
+	const char *provider, *region;
+	double left; /* tokens of ops->set_limit */
+	int64_t waiting; /* machines of launches that have not left us */
+	struct set_room *next;
+};
+/* The room of a place: of a list that lives as long as a pass. */
+struct set_room *set_room(struct recon *r, struct set_room **list, struct call_provider *p,
+    const char *region);
+/* How many of n equal nodes the next launch there takes; 0: none before another has left. Takes
+ * them off the room. */
+int64_t set_size(struct set_room *room, struct call_provider *p, int64_t n);
+/* The providers that take sets, and how large, in r->arena. */
+size_t set_providers(struct recon *r, struct q_engine_launch_due_sets **ret);
+
+/* enrol.c: true when the provider verifies its machines, and the operator lets it. */
+bool provider_vouches(const struct engine *e, struct call_provider *p);
 
 /* userdata.c: the script that a node boots with. */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,

@@ -17,75 +17,41 @@
 #define RETRY_DOUBLINGS 4
 #define LAUNCHES_UNTOKENED 4
 
+/* The launches of a provider that are under way. */
+struct launch_line {
+	const char *provider;
+	int64_t n;
+};
+
 struct launch_work {
 	struct q_engine_launch_due_row *rows;
 	size_t n;
-	struct q_engine_launch_flying_row *flying;
-	size_t flying_n;
+	struct launch_line *lines;
+	size_t lines_n, lines_cap;
+	struct set_room *rooms;
 	bool due_in, flying_in;
-};
-
-struct launching {
-	struct spot_launch_gang args; /* want 1: only its common part is sent */
-	struct spot_tag tags[4];
-	char me[32];
-	int64_t gang_id; /* of several machines */
-	int32_t tries;
-	bool token; /* a repeat is harmless */
-	bool unsure; /* an earlier call, or an earlier try of this one, may have taken effect */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-static int refs_compare(const void *a, const void *b)
-{
-	const struct spot_instance *x = a, *y = b;
-
-	return strcmp(x->ref, y->ref);
-}
-
-void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
-    const enum node_state *was, size_t was_n, enum node_event ev, const char *how)
-{
-	struct q_engine_node_exists_machine *rows = arena_array(a->arena, n + 1, sizeof(*rows));
-
-	qsort(list, n, sizeof(*list), refs_compare);
-	for (size_t i = 0; i < n; i++) {
-		rows[i] = (struct q_engine_node_exists_machine){
-			.ref = list[i].ref,
-			.spot_request = list[i].spot_request == NULL ? "" : list[i].spot_request,
-			.ip = list[i].ip == NULL ? "" : list[i].ip,
-		};
-	}
-	ACT_WRITE(a, engine_node_exists,
-	    (&(struct q_engine_node_exists){ .id = a->id,
-		.was = was,
-		.was_n = was_n,
-		.now = node_next(a->id, NODE_UNKNOWN, ev),
-		.event = ev,
-		.how = how,
-		.machine = rows,
-		.machine_n = n,
-		.at_us = engine_now(a->e),
-		.day = engine_day(a->e),
-		.void_event = NODE_EV_VOID,
-		.void_now = node_next(a->id, NODE_UNKNOWN, NODE_EV_VOID),
-		.token = token }));
-}
-
-/* Returns false when there are fewer machines than requested. */
+/* Returns false when there are fewer machines than requested, and others may have been made. After
+ * the only try of a set, fewer is definite: the others are launched anew, and the provider then
+ * refuses them for its own reason. */
 static bool launch_ok(struct act *a, struct launching *l)
 {
 	static const enum node_state was[] = { NODE_LAUNCHING, NODE_UNKNOWN };
 	struct spot_instance *list = l->args.instances;
+	size_t n = l->args.instances_n;
 
 	if (l->args.want == 1) {
 		list = &l->args.common.instance;
-	} else if (l->args.instances_n != l->args.want) {
+		n = 1;
+	} else if (n != l->args.want &&
+	    (!l->set || n == 0 || n > l->args.want || l->unsure || a->call.doubted)) {
 		return false;
 	}
-	launch_exists(a, l->args.common.token, list, l->args.want, was, ARRAY_LEN(was),
-	    NODE_EV_LAUNCHED, "launched");
+	launch_exists(a, l->args.common.token, list, n, was, ARRAY_LEN(was), NODE_EV_LAUNCHED,
+	    n < l->args.want ? NODE_EV_RESEND : NODE_EV_VOID, "launched");
 	return true;
 }
 
@@ -149,7 +115,7 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 {
 	const struct engine_conf *c = &a->e->conf;
 
-	if (l->args.want > 1 && strcmp(scope, "pool") == 0) {
+	if (l->args.want > 1 && !l->set && strcmp(scope, "pool") == 0) {
 		scope = "";
 	}
 	/* In a market read before this was written the pool does not cool, and its job would go
@@ -218,7 +184,7 @@ static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 			   : backoff_wait_us(&waits, tries - 1, loop_rng(e->loop));
 }
 
-static void launch_called(struct act *a)
+void launch_called(struct act *a)
 {
 	struct launching *l = a->ctx;
 	enum spot_rc rc = a->call.op.rc;
@@ -285,22 +251,15 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 {
 	struct act *a = act_new(e, w->id, launch_called);
 	struct launching *l = arena_alloc(a->arena, sizeof(*l));
-	size_t n = 0;
 
 #define KEEP(s) arena_strdup(a->arena, (s))
 	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
 	l->unsure = w->unsure;
 	l->tries = w->tries;
 	memcpy(l->me, e->me, sizeof(l->me));
-	l->tags[n++] = w->want > 1
-	    ? (struct spot_tag){ "brk-gang", arena_printf(a->arena, "g%" PRId64, w->gang_id) }
-	    : (struct spot_tag){ "brk-node", arena_printf(a->arena, "n%" PRId64, w->id) };
-	if (w->has_job_id) {
-		l->tags[n++] =
-		    (struct spot_tag){ "brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id) };
-	}
 	l->gang_id = w->gang_id;
-	l->args.want = (size_t)w->want;
+	l->job_id = w->has_job_id ? w->job_id : 0;
+	l->set = w->in_set;
 	l->args.common = (struct spot_launch){
 		.key = { .provider = KEEP(w->provider),
 		    .region = KEEP(w->region),
@@ -314,13 +273,7 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 		    .vcpus = w->vcpus,
 		    .mem_mib = w->mem_mib,
 		    .arch = KEEP(w->arch) },
-		.token = KEEP(w->token),
-		.name = KEEP(w->name),
 		.install = e->install,
-		.tags = l->tags,
-		.tags_n = n,
-		.user_data =
-		    userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
 		.price_cap_micros = w->price_cap_micros,
 		.audience = e->conf.public_url,
 	};
@@ -329,43 +282,79 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 	return a;
 }
 
+/* The rest of the call, once its rows are known: those of want machines, of which the first has
+ * this token and name. */
+static void launch_name(struct act *a, const char *token, const char *name, size_t want,
+    const char *kind)
+{
+	struct launching *l = a->ctx;
+	struct spot_launch *c = &l->args.common;
+	const char *id = arena_printf(a->arena, "n%" PRId64, a->id);
+	size_t n = 0;
+
+	l->set = l->set && want > 1;
+	l->args.want = want;
+	l->args.least = l->set ? 1 : want;
+	c->token = arena_strdup(a->arena, token);
+	c->name = arena_strdup(a->arena, name);
+	l->tags[n++] = l->set ? (struct spot_tag){ "brk-set", id }
+	    : want > 1
+	    ? (struct spot_tag){ "brk-gang", arena_printf(a->arena, "g%" PRId64, l->gang_id) }
+	    : (struct spot_tag){ "brk-node", id };
+	if (l->job_id != 0 && !l->set) {
+		l->tags[n++] =
+		    (struct spot_tag){ "brk-job", arena_printf(a->arena, "j%" PRId64, l->job_id) };
+	}
+	c->tags = l->tags;
+	c->tags_n = n;
+	c->user_data = userdata_make(a->e, a->arena, a->id, token, kind);
+}
+
+static void launch_send(struct act *a, struct call_provider *p)
+{
+	struct launching *l = a->ctx;
+	const struct spot_launch *c = &l->args.common;
+	int64_t most_us = a->e->conf.launch_timeout_us;
+
+	log_info("launch.sent",
+	    I64(l->args.want > 1 && !l->set ? "gang" : "node",
+		l->args.want > 1 && !l->set ? l->gang_id : a->id),
+	    I64("machines", (int64_t)l->args.want), STR("provider", c->key.provider),
+	    STR("zone", c->key.zone), STR("type", c->key.instance_type),
+	    STR("launch_token", c->token));
+	if (l->args.want > 1) {
+		act_call(a, p, CALL_LAUNCH_GANG, &l->args, most_us, false);
+	} else {
+		act_call(a, p, CALL_LAUNCH, &l->args.common, most_us, false);
+	}
+}
+
 static void launch_claimed(struct step *s)
 {
 	struct act *a = s->ctx;
 	struct launching *l = a->ctx;
-	struct engine *e = a->e;
-	const struct spot_launch *c = &l->args.common;
-	struct call_provider *p = engine_provider(e, c->key.provider);
+	struct call_provider *p = engine_provider(a->e, l->args.common.key.provider);
 
 	if (step_rows(s) != l->args.want || p == NULL) {
 		act_end(a); /* another statement moved one of them first */
 		return;
 	}
-	if (l->args.want > 1) {
-		log_info("launch.sent", I64("gang", l->gang_id),
-		    I64("machines", (int64_t)l->args.want), STR("provider", c->key.provider),
-		    STR("zone", c->key.zone), STR("type", c->key.instance_type),
-		    STR("launch_token", c->token));
-		act_call(a, p, CALL_LAUNCH_GANG, &l->args, e->conf.launch_timeout_us, false);
-	} else {
-		log_info("launch.sent", I64("node", a->id), STR("provider", c->key.provider),
-		    STR("zone", c->key.zone), STR("type", c->key.instance_type),
-		    STR("launch_token", c->token));
-		act_call(a, p, CALL_LAUNCH, &l->args.common, e->conf.launch_timeout_us, false);
-	}
+	launch_send(a, p);
 }
 
-static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w,
+static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w, int32_t want,
     struct call_provider *p)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
-	struct step *s = step_new(r, launch_claimed, launch_prepare(e, w, p));
+	struct act *a = launch_prepare(e, w, p);
+	struct step *s = step_new(r, launch_claimed, a);
 
+	launch_name(a, w->token, w->name, (size_t)want, call_provider_ops(p)->kind);
 	s->always = true;
 	STEP(s, engine_launch_claim,
 	    (&(struct q_engine_launch_claim){ .id = w->id,
-		.want = w->want,
+		.want = want,
 		.was = NODE_WANTED,
 		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
 		.event = NODE_EV_CLAIMED,
@@ -376,14 +365,61 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 		.fence = r->epoch }));
 }
 
-static int64_t flying_count(const struct launch_work *t, const char *provider)
+static void set_claimed(struct step *s)
 {
-	for (size_t i = 0; i < t->flying_n; i++) {
-		if (strcmp(t->flying[i].provider, provider) == 0) {
-			return t->flying[i].n;
+	struct act *a = s->ctx;
+	struct launching *l = a->ctx;
+	struct call_provider *p = engine_provider(a->e, l->args.common.key.provider);
+	struct q_engine_launch_claim_set_row *rows;
+	size_t n = step_rows(s);
+
+	if (n == 0 || p == NULL) {
+		act_end(a);
+		return;
+	}
+	q_engine_launch_claim_set_rows(&s->req, a->arena, &rows);
+	l->job_id = rows[0].has_job_id ? rows[0].job_id : 0;
+	launch_name(a, rows[0].token, rows[0].name, n, call_provider_ops(p)->kind);
+	launch_send(a, p);
+}
+
+/* Claims a set of at most `most` nodes that are equal to w. */
+static void set_claim(struct recon *r, const struct q_engine_launch_due_row *w, int64_t most,
+    struct call_provider *p)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct act *a = launch_prepare(e, w, p);
+	struct launching *l = a->ctx;
+	struct step *s = step_new(r, set_claimed, a);
+
+	l->set = true;
+	l->args.want = (size_t)most;
+	s->always = true;
+	STEP(s, engine_launch_claim_set,
+	    (&(struct q_engine_launch_claim_set){ .id = w->id,
+		.last_id = w->last_id,
+		.most = most,
+		.was = NODE_WANTED,
+		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
+		.event = NODE_EV_CLAIMED,
+		.why = "launch in a set",
+		.claimed_by = e->me,
+		.at_us = now,
+		.until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
+		.fence = r->epoch }));
+}
+
+static struct launch_line *line_get(struct recon *r, struct launch_work *t, const char *provider)
+{
+	for (size_t i = 0; i < t->lines_n; i++) {
+		if (strcmp(t->lines[i].provider, provider) == 0) {
+			return &t->lines[i];
 		}
 	}
-	return 0;
+	t->lines = arena_grow(r->arena, t->lines, t->lines_n, &t->lines_cap, sizeof(*t->lines));
+	t->lines[t->lines_n] = (struct launch_line){ .provider = provider };
+	return &t->lines[t->lines_n++];
 }
 
 /* A launch that cannot be repeated must not time out in the provider's own queue: Lambda takes one
@@ -395,32 +431,52 @@ static int64_t launches_most(const struct engine *e, struct call_provider *p)
 	    : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
 }
 
-static void launch_decide(struct recon *r, struct launch_work *t)
+/* Launches as many of the equal nodes as their place takes. */
+static void equal_launch(struct recon *r, struct launch_work *t, struct launch_line *line,
+    const struct q_engine_launch_due_row *w, struct call_provider *p)
+{
+	int64_t size = set_size(set_room(r, &t->rooms, p, w->region), p, w->want);
+
+	line->n += size > 0;
+	if (size == 1) {
+		launch_claim(r, w, 1, p);
+	} else if (size > 1) {
+		set_claim(r, w, size, p);
+	}
+}
+
+static void launch_one(struct recon *r, struct launch_work *t,
+    const struct q_engine_launch_due_row *w)
 {
 	struct engine *e = r->e;
+	struct call_provider *p = engine_provider(e, w->provider);
+	struct launch_line *line = line_get(r, t, w->provider);
 
+	if (w->torn) {
+		node_event(r, w->id, NODE_WANTED, NODE_EV_AMBIGUOUS, "",
+		    "another node of its set is not wanted any more: looked up first");
+	} else if (p == NULL ||
+	    (w->want > 1 && !w->equal && call_provider_ops(p)->launch_gang == NULL)) {
+		node_event(r, w->id, NODE_WANTED, w->unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
+		    w->unsure ? "unwanted" : "refused", "its provider is not configured any more");
+	} else if (line->n < launches_most(e, p) && w->equal) {
+		equal_launch(r, t, line, w, p);
+	} else if (line->n < launches_most(e, p)) {
+		launch_claim(r, w, w->want, p);
+		line->n++;
+	} else if (w->rests) {
+		node_unwanted(r, w->id, false,
+		    "its pool has refused another launch since: its job looks elsewhere");
+	}
+}
+
+static void launch_decide(struct recon *r, struct launch_work *t)
+{
 	if (!t->due_in || !t->flying_in) {
 		return;
 	}
 	for (size_t i = 0; i < t->n; i++) {
-		struct call_provider *p = engine_provider(e, t->rows[i].provider);
-		int64_t before = 0;
-
-		for (size_t k = 0; k < i; k++) {
-			before += strcmp(t->rows[k].provider, t->rows[i].provider) == 0;
-		}
-		if (p == NULL ||
-		    (t->rows[i].want > 1 && call_provider_ops(p)->launch_gang == NULL)) {
-			node_event(r, t->rows[i].id, NODE_WANTED,
-			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
-			    t->rows[i].unsure ? "unwanted" : "refused",
-			    "its provider is not configured any more");
-		} else if (flying_count(t, t->rows[i].provider) + before < launches_most(e, p)) {
-			launch_claim(r, &t->rows[i], p);
-		} else if (t->rows[i].rests) {
-			node_unwanted(r, t->rows[i].id, false,
-			    "its pool has refused another launch since: its job looks elsewhere");
-		}
+		launch_one(r, t, &t->rows[i]);
 	}
 }
 
@@ -437,7 +493,12 @@ static void launch_flying(struct step *s)
 {
 	struct launch_work *t = s->ctx;
 
-	t->flying_n = q_engine_launch_flying_rows(&s->req, s->r->arena, &t->flying);
+	struct q_engine_launch_flying_row *rows;
+	size_t n = q_engine_launch_flying_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		line_get(s->r, t, rows[i].provider)->n = rows[i].n;
+	}
 	t->flying_in = true;
 	launch_decide(s->r, t);
 }
@@ -507,14 +568,18 @@ static void launcher_pass(struct recon *r, void *state)
 {
 	struct launch_work *t = arena_alloc(r->arena, sizeof(*t));
 	int64_t now = engine_now(r->e), *calls;
-	size_t calls_n = launch_calls(r, &calls);
+	struct q_engine_launch_due_sets *sets;
+	size_t calls_n = launch_calls(r, &calls), sets_n = set_providers(r, &sets);
 	struct step *s = step_new(r, launch_flying, t);
 
 	(void)state;
 	STEP(s, engine_launch_flying, NULL);
 	s = step_new(r, launch_due, t);
 	STEP(s, engine_launch_due,
-	    (&(struct q_engine_launch_due){ .at_us = now, .most = LAUNCH_MOST }));
+	    (&(struct q_engine_launch_due){ .at_us = now,
+		.most = LAUNCH_MOST,
+		.sets = sets,
+		.sets_n = sets_n }));
 	s = step_new(r, launch_stale, NULL);
 	STEP(s, engine_launch_stale,
 	    (&(struct q_engine_launch_stale){ .claimed_by = r->e->me,

@@ -77,7 +77,7 @@ static void look_found(struct act *a, struct looking *l)
 		    I64("instances", f->n), STR("adopted", f->found[0].ref));
 	}
 	launch_exists(a, f->token, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND,
-	    how);
+	    NODE_EV_VOID, how);
 }
 
 static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,

@@ -484,6 +484,7 @@ static void run_step(struct run *r)
 		c->now_us = loop_wall_us(r->p->loop);
 		c->rnd = rng_u64(loop_rng(r->p->loop));
 		c->err = (struct spot_err){ 0 };
+		c->limit_also = c->limit_also_cost = 0;
 		s = run_enter(r);
 		if (s != SPOT_MORE) {
 			run_stream_cut(r);
@@ -580,7 +581,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->args = args;
 	call->arena = arena;
 	call->requests = 0;
-	call->doubted = false;
+	call->doubted = call->left = false;
 	call->may_send = NULL;
 	call->urgent = urgent;
 	call->run = r;

@@ -18,6 +18,7 @@ struct call_provider;
  * owner's take() answers once with call_shared_taken(). A wait of 0 means that it took the tokens;
  * otherwise the request asks again after that wait. */
 struct call_shared {
+	/* limit lives as long as the call of take() */
 	void (*take)(struct call_shared *s, struct call_provider *p, const struct spot_limit *limit,
 	    const char *scope, int cost, bool urgent, void *token);
 };
@@ -34,6 +35,13 @@ struct call_stats {
 	int64_t requests, throttled, failed, waited_us;
 };
 struct call_stats call_provider_stats(const struct call_provider *p);
+/* Multiplies the rate and the burst of every bucket by this, for an account whose limits the vendor
+ * raised; 0 = no rate limits. Call it before the first call. The default is 1. */
+void call_provider_rate(struct call_provider *p, double factor);
+/* The tokens in a bucket now, in this process: index within ops->limits. A bucket without a limit
+ * has CALL_ROOM_FREE. */
+#define CALL_ROOM_FREE 1e9
+double call_provider_room(struct call_provider *p, size_t index, const char *scope);
 /* Sets *off_us to the lead of the provider's clock over our wall clock, to the second, and *at_us
  * to the time of that reply (mono). Uses the newest reply with a Date; false: there was none. */
 NODISCARD bool call_provider_told(const struct call_provider *p, int64_t *off_us, int64_t *at_us);
@@ -75,6 +83,7 @@ struct call {
 	 * step went on. A verdict on a later request, such as refused credentials, may not hold for
 	 * the earlier one. */
 	bool doubted;
+	bool left; /* a mutating request has left us: it holds its tokens no more */
 };
 /* Starts a verb with args and arena (made with the default cap), which must stay valid until done.
  * The limit timeout_us holds for the whole call, tries_max (0 = 5) for the sends of one request. */

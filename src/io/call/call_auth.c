@@ -220,6 +220,17 @@ void *call_provider_self(const struct call_provider *p)
 	return p->self;
 }
 
+void call_provider_rate(struct call_provider *p, double factor)
+{
+	limiter_scale(p->limiter, factor);
+}
+
+double call_provider_room(struct call_provider *p, size_t index, const char *scope)
+{
+	return index < p->ops->limits_n ? limiter_room(p->limiter, &p->ops->limits[index], scope)
+					: CALL_ROOM_FREE;
+}
+
 bool call_provider_told(const struct call_provider *p, int64_t *off_us, int64_t *at_us)
 {
 	*off_us = p->told_off_us;

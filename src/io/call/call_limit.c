@@ -14,6 +14,7 @@ TAILQ_HEAD(limit_queue, limit_wait);
 struct limit_bucket {
 	struct limit_bucket *next;
 	const struct spot_limit *limit;
+	double factor; /* of the limit */
 	char *scope;
 	double tokens;
 	int64_t as_of_us; /* mono: time of the last refill */
@@ -24,6 +25,7 @@ struct limit_bucket {
 
 struct limiter {
 	struct loop *loop;
+	double factor; /* of all limits */
 	struct limit_bucket *buckets;
 };
 
@@ -37,7 +39,27 @@ struct limiter *limiter_new(struct loop *l)
 		abort();
 	}
 	lim->loop = l;
+	lim->factor = 1;
 	return lim;
+}
+
+void limiter_scale(struct limiter *l, double factor)
+{
+	l->factor = factor;
+}
+
+struct spot_limit limiter_scaled(const struct limiter *l, const struct spot_limit *limit)
+{
+	struct spot_limit ret = *limit;
+
+	ret.per_second *= l->factor;
+	ret.burst *= l->factor;
+	return ret;
+}
+
+bool limiter_holds(const struct limiter *l, const struct spot_limit *limit)
+{
+	return limit->per_second * l->factor > 0;
 }
 
 void limiter_free(struct limiter *l)
@@ -59,7 +81,7 @@ void limiter_free(struct limiter *l)
 
 static double bucket_burst(const struct limit_bucket *b)
 {
-	return MAX(b->limit->burst, 1.0);
+	return MAX(b->limit->burst * b->factor, 1.0);
 }
 
 static struct limit_bucket *bucket_get(struct limiter *l, const struct spot_limit *limit,
@@ -78,6 +100,7 @@ static struct limit_bucket *bucket_get(struct limiter *l, const struct spot_limi
 		abort();
 	}
 	b->limit = limit;
+	b->factor = l->factor;
 	b->tokens = bucket_burst(b);
 	b->as_of_us = loop_mono_us(l->loop);
 	TAILQ_INIT(&b->urgent);
@@ -91,7 +114,7 @@ static struct limit_bucket *bucket_get(struct limiter *l, const struct spot_limi
 static void bucket_refill(struct limit_bucket *b)
 {
 	int64_t now = loop_mono_us(b->timer.loop);
-	double gained = (double)(now - b->as_of_us) * b->limit->per_second / 1e6;
+	double gained = (double)(now - b->as_of_us) * b->limit->per_second * b->factor / 1e6;
 
 	b->tokens = MIN(b->tokens + MAX(gained, 0.0), bucket_burst(b));
 	b->as_of_us = now;
@@ -128,7 +151,7 @@ static void bucket_arm(struct limit_bucket *b)
 		return;
 	}
 	missing = MAX(MIN(w->cost, bucket_burst(b)) - b->tokens, 0.0);
-	wait_us = (int64_t)ceil(missing / b->limit->per_second * 1e6);
+	wait_us = (int64_t)ceil(missing / (b->limit->per_second * b->factor) * 1e6);
 	loop_timer_set(&b->timer, MAX(wait_us, b->shut_until_us - b->as_of_us));
 }
 
@@ -150,7 +173,7 @@ bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char 
 	struct limit_bucket *b;
 	bool first;
 
-	if (!(limit->per_second > 0)) {
+	if (!limiter_holds(l, limit)) {
 		return true;
 	}
 	b = bucket_get(l, limit, scope);
@@ -169,6 +192,18 @@ bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char 
 	bucket_refill(b);
 	bucket_arm(b);
 	return false;
+}
+
+double limiter_room(struct limiter *l, const struct spot_limit *limit, const char *scope)
+{
+	struct limit_bucket *b;
+
+	if (!limiter_holds(l, limit)) {
+		return CALL_ROOM_FREE;
+	}
+	b = bucket_get(l, limit, scope);
+	bucket_refill(b);
+	return b->as_of_us < b->shut_until_us ? 0 : b->tokens;
 }
 
 void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope,
@@ -208,7 +243,7 @@ void limiter_throttled(struct limiter *l, const struct spot_limit *limit, const 
 {
 	struct limit_bucket *b;
 
-	if (!(limit->per_second > 0)) {
+	if (!limiter_holds(l, limit)) {
 		return;
 	}
 	b = bucket_get(l, limit, scope);

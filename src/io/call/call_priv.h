@@ -44,6 +44,14 @@ struct limit_wait { /* embedded in the waiting request */
 };
 
 struct limiter *limiter_new(struct loop *l);
+/* Multiplies all limits; 0 = none holds. */
+void limiter_scale(struct limiter *l, double factor);
+/* The tokens that a request of the normal class may take now; CALL_ROOM_FREE without a limit. */
+double limiter_room(struct limiter *l, const struct spot_limit *limit, const char *scope);
+/* The limit as this provider instance holds it. */
+struct spot_limit limiter_scaled(const struct limiter *l, const struct spot_limit *limit);
+/* False: no bucket holds a request back here. */
+bool limiter_holds(const struct limiter *l, const struct spot_limit *limit);
 void limiter_free(struct limiter *l); /* NULL accepted; its queues must be empty */
 /*
  * Takes tokens now (true), or queues w and later calls w->go (false). A scope of NULL is "", a cost
@@ -100,6 +108,7 @@ struct run {
 	struct spot_http_response file; /* reply of SPOT_READ */
 	struct limit_wait wait;
 	const struct spot_limit *taking; /* the limit that the run takes tokens of */
+	bool also; /* it has those of c->limit, and takes those of c->limit_also */
 	struct call_share *share;
 	struct loop_timer timer, deadline;
 	struct loop_task kick;

@@ -11,14 +11,22 @@
 static void run_take_next(struct run *r);
 static void run_taken_all(struct run *r);
 
-const struct spot_limit *run_limit(const struct run *r)
+static const struct spot_limit *limit_at(const struct run *r, int index)
 {
 	const struct spot_provider_ops *ops = r->p->ops;
 
-	if (r->c->limit < 0 || (size_t)r->c->limit >= ops->limits_n) {
-		return NULL;
-	}
-	return &ops->limits[r->c->limit];
+	return index < 0 || (size_t)index >= ops->limits_n ? NULL : &ops->limits[index];
+}
+
+/* Tokens that the request takes of r->taking. */
+static int run_cost(const struct run *r)
+{
+	return r->also ? r->c->limit_also_cost : r->c->limit_cost;
+}
+
+const struct spot_limit *run_limit(const struct run *r)
+{
+	return limit_at(r, r->c->limit);
 }
 
 void run_send(struct run *r)
@@ -48,6 +56,9 @@ void run_send(struct run *r)
 	r->auth_gen = p->auth_gen;
 	r->doubt_before = r->doubt;
 	r->doubt = r->doubt || c->mutating;
+	if (r->call != NULL) {
+		r->call->left = r->call->left || c->mutating;
+	}
 	p->stats.requests++;
 	r->http.streamed = c->out.stream ? run_streamed : NULL;
 	http_send(p->http, &r->http, &c->out, r->arena, c->mutating, run_answered);
@@ -75,7 +86,7 @@ static void run_take_shared(struct run *r);
 /* Goes on with the local tokens of r->taking: takes those of the account-wide bucket, if any. */
 static void run_taken(struct run *r)
 {
-	if (r->taking->shared && r->p->shared != NULL && r->taking->per_second > 0) {
+	if (r->taking->shared && r->p->shared != NULL && limiter_holds(r->p->limiter, r->taking)) {
 		run_take_shared(r);
 		return;
 	}
@@ -85,10 +96,7 @@ static void run_taken(struct run *r)
 /* Goes on with all tokens of r->taking: takes those of a wider limit, if any. */
 static void run_taken_all(struct run *r)
 {
-	const struct spot_provider_ops *ops = r->p->ops;
-	int within = r->taking->within;
-
-	r->taking = within > 0 && (size_t)within <= ops->limits_n ? &ops->limits[within - 1] : NULL;
+	r->taking = limit_at(r, r->taking->within - 1);
 	run_take_next(r);
 }
 
@@ -100,7 +108,7 @@ void run_granted(struct limit_wait *w)
 static void run_take_local(struct run *r)
 {
 	r->place = RUN_LIMIT;
-	if (limiter_take(r->p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost, r->urgent,
+	if (limiter_take(r->p->limiter, r->taking, r->c->limit_scope, run_cost(r), r->urgent,
 		&r->wait)) {
 		run_taken(r);
 	}
@@ -110,6 +118,7 @@ static void run_take_shared(struct run *r)
 {
 	struct call_provider *p = r->p;
 	struct call_share *s = calloc(1, sizeof(*s));
+	struct spot_limit scaled = limiter_scaled(p->limiter, r->taking);
 
 	if (s == NULL) {
 		abort();
@@ -118,12 +127,16 @@ static void run_take_shared(struct run *r)
 	r->share = s;
 	r->place = RUN_SHARED;
 	p->shares++;
-	p->shared->take(p->shared, p, r->taking, r->c->limit_scope == NULL ? "" : r->c->limit_scope,
-	    MAX(r->c->limit_cost, 1), r->urgent, s);
+	p->shared->take(p->shared, p, &scaled, r->c->limit_scope == NULL ? "" : r->c->limit_scope,
+	    MAX(run_cost(r), 1), r->urgent, s);
 }
 
 static void run_take_next(struct run *r)
 {
+	if (r->taking == NULL && !r->also && r->c->limit_also > 0) {
+		r->also = true;
+		r->taking = limit_at(r, r->c->limit_also - 1);
+	}
 	if (r->taking == NULL) {
 		run_go(r);
 	} else {
@@ -135,6 +148,7 @@ void run_take(struct run *r)
 {
 	r->waits_since_us = loop_mono_us(r->p->loop);
 	r->taking = r->granted ? NULL : run_limit(r);
+	r->also = r->granted;
 	r->granted = false;
 	run_take_next(r);
 }
@@ -156,8 +170,8 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	 * first and knows when the vendor throttles us. Without the database it alone counts: this
 	 * process stays within the limit, and a terminate does not wait. */
 	if (rc == SPOT_OK && wait_us > 0) {
-		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost,
-		    r->urgent, wait_us, &r->wait);
+		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, run_cost(r), r->urgent,
+		    wait_us, &r->wait);
 	} else {
 		run_taken_all(r);
 	}

@@ -213,16 +213,23 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 	return i;
 }
 
-void run_check_quota(struct ec2 *e, const struct run *r)
+/* So many more instances of the type does the account's quota allow. */
+static int64_t quota_room(const struct ec2 *e, const struct run *r, int64_t *ret_limit)
 {
 	const struct quota *q = quota_of(r->type, r->side);
-	int64_t limit;
 
 	if (!q) {
-		return;
+		return INT64_MAX;
 	}
-	limit = quota_value(e->sim, e->rq->region, q->code);
-	if (quota_used(e->sim, e->rq->region, q) + r->min * r->type->vcpus <= limit) {
+	*ret_limit = quota_value(e->sim, e->rq->region, q->code);
+	return (*ret_limit - quota_used(e->sim, e->rq->region, q)) / r->type->vcpus;
+}
+
+void run_check_quota(struct ec2 *e, const struct run *r)
+{
+	int64_t limit = 0;
+
+	if (quota_room(e, r, &limit) >= r->min) {
 		return;
 	}
 	if (r->side == SIDE_SPOT) {
@@ -274,7 +281,7 @@ const char *run_refused(struct ec2 *e, const struct run *r, const char **ret_wor
 size_t run_launch(struct ec2 *e, struct run *r, struct inst ***ret)
 {
 	const char *words, *refused = NULL, *reservation;
-	int64_t room, n;
+	int64_t room, n, limit;
 
 	r->reservation = reserved_choose(e, &r->reserved, r->pool, r->min);
 	if (!e->failed && !r->reserved.block) {
@@ -293,7 +300,8 @@ size_t run_launch(struct ec2 *e, struct run *r, struct inst ***ret)
 		    e->rep->code, NULL, 0, false);
 		return 0;
 	}
-	room = r->reservation ? r->min : pool_free(r->pool, r->side);
+	/* Capacity and quota: as many as both allow, at least MinCount. */
+	room = r->reservation ? r->min : MIN(pool_free(r->pool, r->side), quota_room(e, r, &limit));
 	n = MIN(r->max, MAX(room, r->min));
 	reservation = sim_id(e->sim, e->rq->arena, "r-0", 8);
 	*ret = calloc((size_t)n, sizeof(struct inst *));

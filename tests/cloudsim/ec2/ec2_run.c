@@ -401,15 +401,15 @@ static void run_resolved(struct ec2 *e, struct run *r)
 		if (token_answers(e, r, t)) {
 			return;
 		}
-		if (!t->hash) {
-			t->hash = dup_text(r->hash);
-		}
 	}
-	/* RunInstances also draws from a bucket of instances: 1000, refilled at 2 a second. */
+	/* RunInstances also draws from a bucket of instances: 1000, refilled at 2 a second. A
+	 * throttled request does not use its token. */
 	if (!throttle_take(e->sim,
 		arena_printf(e->rq->arena, "ec2|%s|RunInstances-resources", e->rq->region), 1000, 2,
 		(double)r->max)) {
 		ec2_fail(e, 503, "RequestLimitExceeded", "Request limit exceeded.");
+	} else if (t && !t->hash) {
+		t->hash = dup_text(r->hash);
 	}
 	if (e->failed) {
 		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side,

@@ -52,6 +52,20 @@ class Market(Base):
     def pool(self, path):
         return self.sim.ctl('GET', '/pools?pool=' + path)['pools'][0]
 
+    def test_a_launch_of_several_takes_what_the_quota_allows(self):
+        def launch(token):
+            status, x = self.sim.run(token, region='us-west-2', zone='us-west-2c', type='g5.xlarge', MinCount='1', MaxCount='5')
+            return status, find_all(x, 'instanceId'), find(x, 'Code')
+        quota = {'provider': 'aws', 'region': 'us-west-2', 'code': '*'}
+        self.sim.ctl('POST', '/quota', dict(quota, vcpus=10))
+        try:
+            status, ids, _ = launch('part')
+            self.assertEqual((status, len(ids)), (200, 2))
+            self.assertEqual(launch('part')[1], ids)
+            self.assertEqual(launch('more')[::2], (400, 'MaxSpotInstanceCountExceeded'))
+        finally:
+            self.sim.ctl('POST', '/quota', dict(quota, vcpus=1000))
+
     def test_a_price_set_by_hand_is_in_force_and_in_the_history(self):
         self.sim.ctl('POST', '/price', {'pool': 'aws/us-west-2/us-west-2c/g5.xlarge/spot', 'usd': 0.7654})
         self.assertEqual(self.pool('aws/us-west-2/us-west-2c/g5.xlarge')['spot_micros'], 765400)

@@ -116,5 +116,26 @@ class Gang(unittest.TestCase):
         self.assertEqual(A.sql("SELECT coalesce(checkpoint_id, 0) FROM job WHERE id = %d" % self.job), "0")
 
 
+class Set(unittest.TestCase):
+    """Equal nodes that one call launched, under the token of the first."""
+
+    def enrol(self, k, expect=200, token=None):
+        body = {"token": lib.enrol_token(token or self.token), "version": "1", "boot_id": "b%d" % k, "hw": {}, "instance_ref": "i-set-%d" % k}
+        return A.call("POST", "/v1/agent/enrol", body, token=None, expect=expect)[1]
+
+    def test_the_instance_says_which_node_of_the_set_it_is(self):
+        pool = A.pool(zone="set")
+        nodes = [A.node(pool, "BOOTING")[0] for _ in range(3)]
+        self.token = A.sql("SELECT token FROM node WHERE id = %d" % nodes[0])
+        A.sql("UPDATE node SET ref = NULL, set_id = %d, set_want = 3 WHERE id IN (%d, %d, %d)" % (nodes[0], *nodes))
+        self.assertEqual(self.enrol(1, 503)["code"], "unavailable")  # the reply of the launch is still out
+        for k, node in enumerate(nodes):
+            A.sql("UPDATE node SET ref = 'i-set-%d' WHERE id = %d" % (k, node))
+        for k in (2, 0, 1):
+            self.assertEqual(self.enrol(k)["node"], "n%d" % nodes[k])
+        self.assertEqual(self.enrol(7, 409)["code"], "conflict")
+        self.enrol(1, 401, A.sql("SELECT token FROM node WHERE id = %d" % nodes[1]))
+
+
 if __name__ == "__main__":
     lib.main()

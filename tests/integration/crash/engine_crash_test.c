@@ -50,11 +50,41 @@ static void test_killed_anywhere_also_without_launch_tokens(void **state)
 	killer_sweep(*state, &(struct killer_sweep){ 101, 3, tell_story, &tokens });
 }
 
+/* A fleet that comes in sets, part of one and again: each machine has one row. */
+static void tell_sets(struct world *w, uint64_t seed, const void *how)
+{
+	struct killer k;
+
+	(void)how;
+	killer_begin(&k, w, seed, true, 150000);
+	w->cloud.sets = 2 + (int)rng_below(&k.rng, 4);
+	w->cloud.verifies = true;
+	w->conf.list_lag_us = 500000;
+	cloud_room(&w->cloud, "z1/a1/spot", 1 + rng_below(&k.rng, 4));
+	killer_trouble(&k);
+	world_fleet(w, 7);
+	world_start(w);
+	(void)world_job(w, "{}");
+	killer_until(&k, "the fleet is ready",
+	    "SELECT count(*) = 7 FROM node WHERE state = 'READY' AND fleet_id IS NOT NULL");
+	killer_trouble(&k);
+	killer_until(&k, "the job runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING', version = version + 1");
+	killer_end(&k);
+	assert_true(w->cloud.gang_launches > 1);
+}
+
+static void test_killed_anywhere_no_set_is_launched_twice(void **state)
+{
+	killer_sweep(*state, &(struct killer_sweep){ 201, 3, tell_sets, NULL });
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_anywhere_nothing_is_lost_or_doubled),
 		cmocka_unit_test(test_killed_anywhere_also_without_launch_tokens),
+		cmocka_unit_test(test_killed_anywhere_no_set_is_launched_twice),
 	};
 
 	killer_seed(argc, argv);

@@ -456,11 +456,11 @@ static void a_line_at_one_provider_keeps_no_other_waiting(void **state)
 		  "FROM pool p, generate_series(1, 150) i "
 		  "WHERE p.zone = 'long' AND (p.provider = 'slow' OR (i <= 2 AND p.instance_type = "
 		  "'t1')) ORDER BY p.provider DESC"));
-	r = query_run(c, "EXECUTE engine_launch_due(9, 64)");
+	r = query_run(c, "EXECUTE engine_launch_due(9, 64, '{}', '{}')");
 	assert_int_equal(PQntuples(r), 66);
-	assert_string_equal(PQgetvalue(r, 0, 3), "slow");
-	assert_string_equal(PQgetvalue(r, 63, 3), "slow");
-	assert_string_equal(PQgetvalue(r, 64, 3), "quick");
+	assert_string_equal(PQgetvalue(r, 0, 7), "slow");
+	assert_string_equal(PQgetvalue(r, 63, 7), "slow");
+	assert_string_equal(PQgetvalue(r, 64, 7), "quick");
 	PQclear(r);
 	PQfinish(c);
 }

@@ -266,6 +266,7 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 {
 	struct cloud *k = cloud_of(self);
 	enum spot_step wire;
+	size_t made, least;
 
 	if (c->state == NULL && on_the_wire(k, c, &g->common, g->want, &wire)) {
 		return wire;
@@ -288,18 +289,19 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 			    "fake launch: denied");
 		}
 		(void)gang_of(k, c, g);
-		if (g->instances_n == 0 &&
-		    (is_sold_out(k, &g->common) || room_of(k, &g->common) < g->want)) {
+		made = MIN(room_of(k, &g->common), g->want);
+		least = g->least > 0 && k->sets > 0 ? g->least : g->want;
+		if (g->instances_n == 0 && (is_sold_out(k, &g->common) || made < least)) {
 			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
 			    "fake launch: not so many");
 		}
-		for (size_t i = 0; g->instances_n == 0 && i < g->want; i++) {
-			machine_new(k, &g->common, c->now_us)->gang = g->want;
+		for (size_t i = 0; g->instances_n == 0 && i < made; i++) {
+			machine_new(k, &g->common, c->now_us)->gang = made;
 		}
 		if (k->lose_replies > 0) {
 			k->lose_replies--;
 			if (k->dies_unheard) {
-				k->list[k->n - g->want].state = SPOT_INSTANCE_GONE;
+				k->list[k->n - made].state = SPOT_INSTANCE_GONE;
 			}
 			return call_fail(c, SPOT_UNKNOWN, "", "fake launch: reply lost");
 		}
@@ -308,7 +310,7 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 			    "fake launch: later");
 		}
 	}
-	if (gang_of(k, c, g) < g->want && !k->tells_ended) {
+	if (gang_of(k, c, g) < (k->sets > 0 ? 1 : g->want) && !k->tells_ended) {
 		return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
 		    "fake launch: some are gone already");
 	}
@@ -492,7 +494,8 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 	ops.caps |= c->leaves ? SPOT_CAP_LEAVES : 0;
 	ops.verify = c->verifies ? cloud_verify : NULL;
 	ops.watch = c->watches ? cloud_watch : NULL;
-	ops.launch_gang = c->gangs ? cloud_launch_gang : NULL;
+	ops.launch_gang = c->gangs || c->sets > 0 ? cloud_launch_gang : NULL;
+	ops.set_most = c->sets;
 	ops.boot_timeout_us = c->boots_us;
 	ops.reclaim_free_us = c->reclaim_free_us;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);

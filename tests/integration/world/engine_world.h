@@ -95,6 +95,7 @@ struct cloud {
 	const char *sign_refuses; /* a bucket that is no name, NULL = none */
 	bool gangs; /* several machines by one launch, all or none */
 	int gang_launches;
+	int sets; /* launches of up to so many machines, as many as there is room for; 0 = none */
 	struct {
 		char key[64]; /* "zone/type/market" */
 		size_t n; /* so many machines live there at most */

@@ -129,6 +129,13 @@ void fence_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, b
 	if (PQntuples(r) > 0 && str_same(s->name, "engine_launch_undone")) {
 		cloud_launch_unknown();
 	}
+	if (PQntuples(r) > 0 &&
+	    (str_same(s->name, "engine_launch_claim") ||
+		str_same(s->name, "engine_launch_claim_set")) &&
+	    DICE(pause_claim)) {
+		sometimes("a leader was stopped with a launch in its hands");
+		world.pause_asked = true;
+	}
 	if (PQntuples(r) != 1) {
 		return;
 	}
@@ -137,9 +144,6 @@ void fence_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, b
 			epoch = epoch << 8 | (uint8_t)PQgetvalue(r, 0, 0)[i];
 		}
 		leaders_took(p, (int64_t)epoch);
-	} else if (str_same(s->name, "engine_launch_claim") && DICE(pause_claim)) {
-		sometimes("a leader was stopped with a launch in its hands");
-		world.pause_asked = true;
 	}
 }
 

@@ -284,6 +284,8 @@ void check_work_seen(void)
 	state_note("a gang of Google Cloud came by one call",
 	    "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id "
 	    "WHERE p.provider = 'gcp' AND n.gang_call AND n.launched_us IS NOT NULL");
+	state_note("a set of machines came by one call",
+	    "SELECT count(*) FROM node WHERE set_id = id AND launched_us IS NOT NULL");
 	state_note("a job came back to spot",
 	    "SELECT count(*) FROM decision WHERE kind = 'return'");
 	state_note("a job was moved since it paid",

@@ -26,6 +26,19 @@ bool act_is_launch(const char *url, struct str body)
 	return body.n > 0 && strstr(url, "Microsoft.Compute/virtualMachines/") != NULL;
 }
 
+static bool body_has(struct str body, const char *text)
+{
+	return memmem(body.p, body.n, text, strlen(text)) != NULL;
+}
+
+bool act_is_set(const char *url, struct str body)
+{
+	return act_is_launch(url, body) &&
+	    ((body_has(body, "MinCount=1&") && !body_has(body, "MaxCount=1&")) ||
+		(strstr(url, "/instances/bulkInsert?") != NULL &&
+		    body_has(body, "\"minCount\":\"1\"")));
+}
+
 bool act_is_end(const char *method, const char *url, struct str body)
 {
 	return str_same(method, "DELETE") ||

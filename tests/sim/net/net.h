@@ -41,6 +41,8 @@ void net_crash(const char *from);
 
 /* acts.c */
 bool act_is_launch(const char *url, struct str body);
+/* The launch of a set: of several machines that do not need one another. */
+bool act_is_set(const char *url, struct str body);
 /* of a machine, an order or a fleet */
 bool act_is_end(const char *method, const char *url, struct str body);
 

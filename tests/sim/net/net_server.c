@@ -46,6 +46,7 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	struct flight *f = s->flight;
 	const char *date;
 	size_t k = 0;
+	bool set;
 
 	if (f == NULL) {
 		return;
@@ -75,8 +76,12 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	}
 	f->reply_headers_n = k;
 	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
-	if (DICE(net_reply_lost) || f->unheard) {
-		fault_seen("net_reply_lost");
+	set = act_is_set(f->url, f->body);
+	if (DICE(net_reply_lost) || f->unheard || (set && DICE(set_lost))) {
+		fault_seen(set ? "set_lost" : "net_reply_lost");
+		if (set) {
+			sometimes("a set launch lost its reply");
+		}
 		net_break_up(f, "reply lost");
 		return;
 	}

@@ -239,7 +239,9 @@ static void fleet_draw(struct wish_text *w)
 	snprintf(w->text, sizeof(w->text),
 	    "name: crew\nnodes: %" PRId64 "\nteam: research\nproject: sim\nresources:\n"
 	    "  accelerators: {A10G: 1, L4: 1, T4: 1}\n  use_spot: true\n",
-	    one_in(3) ? dice_us(2, 3) : 1);
+	    profile_is(PROFILE_LARGE_CREWS) ? dice_us(5, 9)
+		: one_in(3)                 ? dice_us(2, 3)
+					    : 1);
 	w->kind = WISH_FLEET;
 	w->fleet = "crew";
 	w->cancels = true;
@@ -273,7 +275,8 @@ size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t unti
 		ret[n] = (struct wish_text){ .at_us = dice_us(5 * SPOT_US_PER_S, until_us) };
 		job_draw(&ret[n], n);
 	}
-	if (one_in(world.conf.small ? 12 : 5) && n + 3 <= max) {
+	if ((one_in(world.conf.small ? 12 : 5) || profile_is(PROFILE_LARGE_CREWS)) &&
+	    n + 3 <= max) {
 		int64_t begin = dice_us(SPOT_US_PER_S, until_us / 4);
 
 		for (size_t k = 0; k < 3; k++) {

@@ -272,5 +272,8 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 	if (HAS(DEAR_GANGS)) {
 		ret->gang_dear = 500000;
 	}
+	if (HAS(LARGE_CREWS)) {
+		ret->set_lost = 300000;
+	}
 #undef HAS
 }

@@ -67,6 +67,8 @@ static const struct {
 	[PROFILE_PROBED] = { "probed",
 	    "Statements of the engine are tried again, and under a lost lease; nothing may change.",
 	    .seeds = { 8, 1, 1 } },
+	[PROFILE_LARGE_CREWS] = { "large-crews",
+	    "There is a fleet of five to nine nodes, which come in sets.", .seeds = { 8, 3, 3 } },
 };
 
 static uint64_t chosen; /* a bit for each */

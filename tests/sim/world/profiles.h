@@ -37,6 +37,7 @@ enum profile {
 	PROFILE_GHOST_AT_AWS,
 	/* attempts made beside the workload */
 	PROFILE_PROBED,
+	PROFILE_LARGE_CREWS, /* fleets of many nodes: launches in sets */
 };
 
 /* Adds profiles to those of every seed. Returns false when the text names an unknown one. */

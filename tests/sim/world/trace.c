@@ -82,6 +82,7 @@ static int64_t felt_us(size_t fault)
 		FELT(net_lost, 90),
 		FELT(net_reset, 90),
 		FELT(net_reply_lost, 90),
+		FELT(set_lost, 90),
 		FELT(net_twice, 90),
 		FELT(net_slow, 90),
 		FELT(act_lost, 90),

@@ -100,7 +100,8 @@
 	X(store_refuse) \
 	/* the price of a gathering gang's pool rises tenfold, and one of its instances ends \
 	 * (each minute; one seed in 64) */ \
-	X(gang_dear)
+	X(gang_dear) \
+	X(set_lost) /* the reply to the launch of a set is lost (large crews) */
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;

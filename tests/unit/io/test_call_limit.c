@@ -12,13 +12,18 @@ enum {
 }; /* of call_fake.c: slow is 1/s with a burst of 2, narrow is 1 per 4 s within slow */
 
 static const char *step_scope;
-static int step_cost;
+static int step_cost, step_also; /* of slow; of a second bucket: slow, beside the free one */
 
 static enum spot_step step_slow(struct fake *f, struct spot_call *c)
 {
 	c->limit = LIMIT_SLOW;
 	c->limit_scope = step_scope;
 	c->limit_cost = step_cost;
+	if (step_also > 0) {
+		c->limit = LIMIT_ACCOUNT;
+		c->limit_also = LIMIT_SLOW + 1;
+		c->limit_also_cost = step_also;
+	}
 	return fake_step_get(f, c);
 }
 
@@ -40,7 +45,7 @@ static void wait_n(struct fake *f, struct fake_call *k, size_t n)
 static int limit_setup(void **state)
 {
 	step_scope = NULL;
-	step_cost = 0;
+	step_cost = step_also = 0;
 	fake_setup(state);
 	((struct fake *)*state)->step = step_slow;
 	((struct fake *)*state)->tick_us = 5000;
@@ -84,6 +89,38 @@ static void a_cost_above_the_burst_is_served_from_a_full_bucket(void **state)
 	start_n(f, k, 2);
 	wait_n(f, k, 2);
 	assert_in_range(f->at_us[1] - f->at_us[0], 2 * S - S / 10, 2 * S + S / 4);
+}
+
+/* Requests 1/s, and machines 1/s of which each request makes two: the second bucket binds. */
+static void a_request_draws_from_a_second_bucket_too(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k[3];
+
+	step_also = 2;
+	assert_true(call_provider_room(f->p, LIMIT_SLOW, NULL) > 1.9);
+	start_n(f, k, 3);
+	wait_n(f, k, 3);
+	assert_in_range(f->at_us[1] - f->at_us[0], 2 * S - S / 10, 2 * S + S / 4);
+	assert_in_range(f->at_us[2] - f->at_us[0], 4 * S - S / 10, 4 * S + S / 4);
+	assert_true(call_provider_room(f->p, LIMIT_SLOW, NULL) < 1);
+	assert_true(call_provider_room(f->p, LIMIT_FREE, NULL) >= CALL_ROOM_FREE);
+}
+
+static void a_factor_widens_or_lifts_all_limits(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k[8];
+
+	call_provider_rate(f->p, 3);
+	start_n(f, k, 8);
+	wait_n(f, k, 8);
+	assert_true(f->at_us[5] - f->at_us[0] < S / 4);
+	assert_in_range(f->at_us[7] - f->at_us[0], 2 * S / 3 - S / 10, 2 * S / 3 + S / 4);
+	call_provider_rate(f->p, 0);
+	start_n(f, k, 8);
+	wait_n(f, k, 8);
+	assert_true(f->at_us[15] - f->at_us[8] < S / 4);
 }
 
 static void each_scope_has_its_own_bucket(void **state)
@@ -402,6 +439,8 @@ int main(void)
 		T(a_burst_goes_at_once_and_the_rest_at_the_rate),
 		T(a_dearer_request_waits_for_all_its_tokens),
 		T(a_cost_above_the_burst_is_served_from_a_full_bucket),
+		T(a_request_draws_from_a_second_bucket_too),
+		T(a_factor_widens_or_lifts_all_limits),
 		T(each_scope_has_its_own_bucket),
 		T(urgent_calls_go_before_those_that_wait),
 		T(one_refusal_shuts_the_bucket_for_all),

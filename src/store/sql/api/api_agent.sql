@@ -7,26 +7,26 @@
 -- lane: agent
 SELECT id, enrol_key FROM install
 
--- shared: one launch made the machines of a gang, with one token for all. The instance says which
--- machine it is.
+-- shared: one launch made the machines of a gang or a set, with one token for all. The instance says
+-- which machine it is. The id may be that of a set's first node.
 -- name: api_enrol_node
 -- params: id int8
--- rows: 0..1 id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
+-- rows: many id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
 -- lane: agent
-SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
-	n.gang_call
-FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.id = $1
+SELECT n.id, launch_token(n), n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
+	n.gang_call OR n.set_id IS NOT NULL
+FROM node n WHERE n.id = $1 OR n.set_id = $1
 
 -- name: api_enrol_candidates
 -- rows: many id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
 -- lane: agent
-SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
-	n.gang_call
-FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', 'FAILED')
+SELECT n.id, launch_token(n), n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
+	n.gang_call OR n.set_id IS NOT NULL
+FROM node n WHERE n.state NOT IN ('GONE', 'FAILED')
 
 -- Returns whether a machine whose token no live row has is one that no row ever knew. A machine
 -- without an identity may be one that the sweeper keeps, or has not reached yet because nobody led

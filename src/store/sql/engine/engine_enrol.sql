@@ -60,7 +60,7 @@ WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND (n.list
 -- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text,
 --   region text, zone text, ref text, name text, token text
 -- writes: no
-SELECT e.node_id, e.boot_id, e.sha256, e.proof, e.peer, p.provider, p.region, p.zone, n.ref, n.name, n.token
+SELECT e.node_id, e.boot_id, e.sha256, e.proof, e.peer, p.provider, p.region, p.zone, n.ref, n.name, launch_token(n)
 FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
 WHERE e.verdict = '' AND e.next_us <= $2 AND (e.claim_until_us <= $2 OR e.claimed_by <> $1)
 	AND n.state IN ('BOOTING', 'READY', 'DRAINING') AND n.ref IS NOT NULL AND p.provider = ANY ($3)

@@ -1,36 +1,70 @@
--- Launches. The engine claims a row before it sends a call. If the holder of a claim is gone, the
--- row becomes UNKNOWN. A launch is one node, or all nodes of a gang that come by one call
--- (node.gang_call). Its id is the node's, or that of rank 0, whose token and name all carry. The
+-- Launches. The engine claims the rows before it sends a call. If the holder of a claim is gone,
+-- the rows become UNKNOWN. A launch is one node, all nodes of a gang that come by one call
+-- (node.gang_call), or a set of equal nodes (node.set_id). Its id is the node's, that of rank 0, or
+-- that of the set's first node, whose token and name all machines carry (function launch_rows). The
 -- rows of a launch move together, in the order of their ids.
 
 -- Returns the first `most` launches of each provider, so a slow provider delays no other. Column
 -- rests: the launch was never sent, and its pool has refused since the decision.
+--
+-- Nodes never sent, of one pool and price cap, are launched in sets if their provider takes sets of
+-- up to most_set machines. Column equal: at most want nodes, with ids from id to last_id. Rows of a
+-- set with an unknown outcome are repeated together, with the same parameters. If somebody gave up
+-- one of them, the others are torn from it: only a look-up settles them.
 -- name: engine_launch_due
--- params: at_us int8, most int8
--- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text,
---   zone_name text, instance_type text, market market, gpu_name text, gpu_milli int4,
---   gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
---   price_cap_micros int8, tries int4, fresh bool, job_id int8?, unsure bool, rests bool
+-- params: at_us int8, most int8, sets[]
+-- rows_in: sets (provider text, most_set int4)
+-- rows: many id int8, last_id int8, want int4, equal bool, torn bool, in_set bool, gang_id int8?,
+--   provider text, region text, zone text, zone_name text, instance_type text, market market,
+--   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text,
+--   token text, name text, price_cap_micros int8, tries int4, fresh bool, job_id int8?,
+--   unsure bool, rests bool
 -- writes: no
-SELECT d.id, d.want, d.gang_id, d.provider, d.region, d.zone, d.zone_name, d.instance_type, d.market, d.gpu_name, d.gpu_milli, d.gpu_mem_mib,
-	d.vcpus, d.mem_mib, d.arch, d.token, d.name, d.price_cap_micros, d.tries, d.launch_sent_us IS NULL AS fresh, d.job_id,
-	d.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = d.id AND e.now = 'UNKNOWN') AS unsure,
-	d.line > $2 AND d.launch_sent_us IS NULL AND d.job_id IS NOT NULL AND d.gang_id IS NULL AND d.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c
-		WHERE c.pool_id = d.pool_id AND c.until_us > $1 AND c.at_us > d.created_us AND c.rc <> 'reclaimed') AS rests
-FROM (SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END AS want, n.gang_id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market,
-		p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries, n.launch_sent_us,
-		n.job_id, n.replaces_id, n.pool_id, n.created_us, row_number() OVER (PARTITION BY p.provider ORDER BY n.id) AS i,
-		count(*) OVER (PARTITION BY p.provider) AS line
-	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN gang g ON g.id = n.gang_id
-	WHERE n.state = 'WANTED' AND n.next_act_us <= $1 AND (NOT n.gang_call OR (n.gang_rank = 0 AND g.state = 'ACQUIRING'
-		AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED' AND m.next_act_us <= $1) = g.want))) d
+WITH w AS MATERIALIZED (
+	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id,
+		n.set_want, p.provider, s.most, n.launch_sent_us IS NULL AND n.gang_id IS NULL
+			AND p.market <> 'reserved' AND s.most IS NOT NULL AS equal
+	FROM node n JOIN pool p ON p.id = n.pool_id
+		LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
+	WHERE n.state = 'WANTED' AND n.next_act_us <= $1
+), e AS (
+	SELECT w.*, (row_number() OVER (PARTITION BY w.pool_id, w.price_cap_micros ORDER BY w.id) - 1)
+		/ w.most AS part FROM w WHERE w.equal
+), l AS (
+	SELECT min(e.id) AS id, max(e.id) AS last_id, count(*)::int4 AS want, true AS equal,
+		false AS torn, e.provider
+	FROM e GROUP BY e.pool_id, e.price_cap_micros, e.provider, e.part
+	UNION ALL
+	SELECT w.id, w.id, CASE WHEN w.gang_call THEN g.want ELSE coalesce(w.set_want, 1) END, false,
+		coalesce(t.torn, false), w.provider
+	FROM w LEFT JOIN gang g ON g.id = w.gang_id LEFT JOIN LATERAL (
+		SELECT bool_or(m.state <> 'WANTED') AS torn FROM node m WHERE m.set_id = w.set_id) t
+		ON w.set_id IS NOT NULL
+	WHERE NOT w.equal AND (w.set_id IS NULL OR w.set_id = w.id OR t.torn)
+		AND (NOT w.gang_call OR (w.gang_rank = 0 AND g.state = 'ACQUIRING'
+			AND (SELECT count(*) FROM node m WHERE m.gang_id = g.id AND m.state = 'WANTED'
+				AND m.next_act_us <= $1) = g.want))
+), d AS (
+	SELECT l.*, row_number() OVER (PARTITION BY l.provider ORDER BY l.id) AS i,
+		count(*) OVER (PARTITION BY l.provider) AS line FROM l
+)
+SELECT n.id, d.last_id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id, p.provider,
+	p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
+	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, n.token, n.name, n.price_cap_micros, n.tries,
+	n.launch_sent_us IS NULL AS fresh, n.job_id, n.launch_sent_us IS NOT NULL
+		AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN') AS unsure,
+	d.line > $2 AND n.launch_sent_us IS NULL AND n.job_id IS NOT NULL AND n.gang_id IS NULL
+		AND n.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c WHERE c.pool_id = n.pool_id
+			AND c.until_us > $1 AND c.at_us > n.created_us AND c.rc <> 'reclaimed') AS rests
+FROM d JOIN node n ON n.id = d.id JOIN pool p ON p.id = n.pool_id
 WHERE d.i <= $2 ORDER BY d.id
 
 -- name: engine_launch_flying
 -- rows: many provider text, n int8
 -- writes: no
 SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id
-WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0) GROUP BY 1
+WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0)
+	AND (n.set_id IS NULL OR n.set_id = n.id) GROUP BY 1
 
 -- name: engine_launch_claim
 -- params: id int8, want int4, was node_state, now node_state, event node_event, why text,
@@ -39,7 +73,7 @@ WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0) GROUP BY 1
 -- writes: yes
 WITH m AS MATERIALIZED (
 	SELECT n.id FROM node n LEFT JOIN gang g ON g.id = n.gang_id
-	WHERE n.id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.gang_call)
+	WHERE n.id IN (SELECT r.id FROM node h, launch_rows(h.id, h.token) r WHERE h.id = $1)
 		AND n.state = $3 AND (NOT n.gang_call OR g.state = 'ACQUIRING')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
 	ORDER BY n.id FOR UPDATE OF n
@@ -53,21 +87,51 @@ WITH m AS MATERIALIZED (
 )
 SELECT id FROM n
 
+-- Makes a set of at most `most` equal nodes that were never sent, and claims it. Their ids are from
+-- that of the first, which must be one of them, to last_id.
+-- name: engine_launch_claim_set
+-- params: id int8, last_id int8, most int8, was node_state, now node_state,
+--   event node_event, why text, claimed_by text, at_us int8, until_us int8, fence int8
+-- rows: many id int8, token text, name text, job_id int8?
+-- writes: yes
+WITH m AS MATERIALIZED (
+	SELECT n.id FROM node n JOIN node h ON h.id = $1 AND h.state = $4 AND n.pool_id = h.pool_id
+		AND n.price_cap_micros = h.price_cap_micros
+	WHERE n.id BETWEEN $1 AND $2 AND n.state = $4 AND n.launch_sent_us IS NULL
+		AND n.gang_id IS NULL AND n.next_act_us <= $9
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
+	ORDER BY n.id LIMIT $3 FOR UPDATE OF n
+), s AS (
+	SELECT min(m.id) AS head, count(*)::int4 AS want FROM m
+), n AS (
+	UPDATE node SET state = $5, state_us = $9, why = $7, claimed_by = $8, claim_until_us = $10,
+		launch_sent_us = $9, tries = tries + 1, set_id = CASE WHEN s.want > 1 THEN s.head END,
+		set_want = CASE WHEN s.want > 1 THEN s.want END
+	FROM m, s WHERE node.id = m.id AND s.head = $1
+	RETURNING node.id, node.job_id, node.token, node.name
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $9, 'node', 'n' || id, job_id, id, $4, $5, $6, $7, 'engine' FROM n
+)
+SELECT id, token, name, job_id FROM n ORDER BY id
+
 -- Stores the provider's refs: from the launch call's reply, late or not, or from a look-up. Not
--- fenced: it is a fact, and the state says whether it matters. The token identifies the launch,
--- since a lagging standby that became primary may reuse an id. Machines go to ranks in the given
--- order. Ranks beyond them never came and get the void event.
+-- fenced: it is a fact, and the state says whether it matters. Machines go to ranks, or to the rows
+-- of a set, in the given order. Rows beyond them never came and get the void event. If void_now is
+-- WANTED, the provider made fewer for sure: these rows leave the set as if never sent.
 -- name: engine_node_exists
 -- params: id int8, was node_state[], now node_state, event node_event, how text, machine[],
 --   at_us int8, day int4, void_event node_event, void_now node_state, token text
 -- rows_in: machine (ref text, spot_request text, ip text)
 -- rows: many id int8, told bool
 -- writes: yes
-WITH o AS MATERIALIZED (
-	SELECT n.id, n.state, CASE WHEN n.gang_call THEN n.gang_rank + 1 ELSE 1 END AS i FROM node n
-	WHERE n.id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $13
-		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $13 AND h.gang_call)
-		AND n.state = ANY ($2) ORDER BY n.id FOR UPDATE
+WITH x AS MATERIALIZED (
+	SELECT n.id, n.state, n.gang_call, n.gang_rank FROM node n
+	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $13) r) AND n.state = ANY ($2)
+	ORDER BY n.id FOR UPDATE
+), o AS (
+	SELECT x.id, x.state, CASE WHEN x.gang_call THEN x.gang_rank + 1
+		ELSE row_number() OVER (ORDER BY x.id) END AS i FROM x
 ), s AS (
 	SELECT * FROM unnest($6, $7, $8) WITH ORDINALITY s (ref, request, ip, i)
 ), n AS (
@@ -75,8 +139,11 @@ WITH o AS MATERIALIZED (
 		why = CASE WHEN s.ref IS NULL THEN 'not among the machines of its launch' ELSE s.ref || ' ' || $5 END,
 		ref = s.ref, spot_request = coalesce(s.request, ''), ip = CASE WHEN coalesce(s.ip, '') <> '' THEN s.ip ELSE node.ip END,
 		launched_us = CASE WHEN s.ref IS NULL THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $9) END,
-		ended_us = CASE WHEN s.ref IS NULL THEN $9 ELSE ended_us END,
-		end_cause = CASE WHEN s.ref IS NULL THEN 'void' ELSE '' END,
+		ended_us = CASE WHEN s.ref IS NULL AND $12 <> 'WANTED' THEN $9 ELSE ended_us END,
+		end_cause = CASE WHEN s.ref IS NULL AND $12 <> 'WANTED' THEN 'void' ELSE '' END,
+		launch_sent_us = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE launch_sent_us END,
+		set_id = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE set_id END,
+		set_want = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE set_want END,
 		claim_until_us = 0, next_act_us = 0, tries = 0, last_error = ''
 	FROM o LEFT JOIN s ON s.i = o.i WHERE node.id = o.id
 	RETURNING node.id, job_id, pool_id, o.state AS was, s.ref, node.state, why
@@ -104,8 +171,7 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- - market, or provider: in every region, for a quota pools with as many GPUs or more;
 -- - the empty text: nothing.
 --
--- The cooldown is cool_min, doubled per refusal in a row. A gang counts as one refusal. The token
--- identifies the launch, as in engine_node_exists.
+-- The cooldown is cool_min, doubled per refusal in a row. A gang or a set counts as one refusal.
 -- name: engine_launch_refused
 -- params: id int8, was node_state, now node_state, event node_event, why text, rc text, scope text,
 --   cool_min_us int8, cool_max_us int8, claimed_by text, at_us int8, day int4, fence int8,
@@ -115,8 +181,7 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 WITH n AS (
 	UPDATE node SET state = $3, state_us = $11, why = $5, last_error = $5, end_cause = 'refused', ended_us = $11,
 		claim_until_us = 0
-	WHERE id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $14
-		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $14 AND h.gang_call)
+	WHERE id IN (SELECT r.id FROM launch_rows($1, $14) r)
 		AND state = $2 AND claimed_by = $10
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 	RETURNING id, job_id, pool_id
@@ -149,24 +214,26 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Moves a launch back to WANTED (nothing exists), on to UNKNOWN (it may exist), or to FAILED
 -- (void), with the reply's text. If no call can have had an effect, the launch counts as not sent.
--- Neither its bill nor its boot time begins. The token identifies the launch, as in
--- engine_node_exists.
+-- Neither its bill nor its boot time begins, and a set is made anew.
 -- name: engine_launch_undone
 -- params: id int8, was node_state, now node_state, event node_event, why text, claimed_by text,
 --   next_us int8, at_us int8, fence int8, token text
 -- rows: many id int8, told bool
 -- writes: yes
-WITH n AS (
+WITH m AS MATERIALIZED (
+	SELECT r.id, $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT bool_or(EXISTS (SELECT FROM event e
+		WHERE e.node_id = r.id AND e.now = 'UNKNOWN')) OVER () AS unsent
+	FROM launch_rows($1, $10) r
+), n AS (
 	UPDATE node SET state = $3, state_us = $8, why = $5, last_error = $5, claim_until_us = 0, next_act_us = $7,
 		ended_us = CASE WHEN $3 = 'FAILED' THEN $8 END,
 		end_cause = CASE WHEN $3 = 'FAILED' THEN 'void' ELSE end_cause END,
-		launch_sent_us = CASE WHEN $2 = 'LAUNCHING' AND $3 = 'WANTED' AND NOT EXISTS (SELECT FROM event e
-			WHERE e.node_id = node.id AND e.now = 'UNKNOWN') THEN NULL ELSE launch_sent_us END
-	WHERE id IN (SELECT h.id FROM node h WHERE h.id = $1 AND h.token = $10
-		UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = h.gang_id WHERE h.id = $1 AND h.token = $10 AND h.gang_call)
-		AND state = $2 AND claimed_by = $6
+		launch_sent_us = CASE WHEN m.unsent THEN NULL ELSE launch_sent_us END,
+		set_id = CASE WHEN m.unsent THEN NULL ELSE set_id END,
+		set_want = CASE WHEN m.unsent THEN NULL ELSE set_want END
+	FROM m WHERE node.id = m.id AND state = $2 AND claimed_by = $6
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
-	RETURNING id, job_id
+	RETURNING node.id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $8, 'node', 'n' || id, job_id, id, $2, $3, $4, $5, 'engine' FROM n
@@ -174,12 +241,12 @@ WITH n AS (
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Returns abandoned claims: those of another daemon, and old ones without a call under way here. A
--- call under way may still be sent, and clocks step. A gang's call is that of its first rank, as in
--- engine_launch_due.
+-- call under way may still be sent, and clocks step. The call of a gang or a set is that of its first
+-- row, as in engine_launch_due.
 -- name: engine_launch_stale
 -- params: claimed_by text, at_us int8, calls int8[]
 -- rows: many id int8, claimed_by text, token text
 -- writes: no
 SELECT (array_agg(id ORDER BY gang_rank, id))[1], claimed_by, (array_agg(token ORDER BY gang_rank, id))[1] FROM node WHERE state = 'LAUNCHING' AND (claimed_by <> $1 OR claim_until_us <= $2)
-GROUP BY CASE WHEN gang_call THEN -gang_id ELSE id END, claimed_by
+GROUP BY CASE WHEN gang_call THEN -gang_id ELSE coalesce(set_id, id) END, claimed_by
 HAVING claimed_by <> $1 OR (array_agg(id ORDER BY gang_rank, id))[1] <> ALL ($3) ORDER BY 1 LIMIT 200

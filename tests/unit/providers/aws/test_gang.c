@@ -106,6 +106,32 @@ static void a_gang_that_is_not_told_whole_is_unknown(void **state)
 	drive_fini(&d);
 }
 
+/* A set takes what there is: MinCount is one. Each machine is a token of the vendor's bucket. */
+static void a_set_is_one_request_for_as_many_as_there_are(void **state)
+{
+	struct spot_launch_gang g = gang_args(3);
+	struct drive d;
+
+	(void)state;
+	g.least = 1;
+	keyed_init(&d, image);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .url = US_EAST,
+				 .has = { "MinCount=1&MaxCount=3", "ClientToken=t-1&" },
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "0")) }),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 2);
+	assert_string_equal(g.instances[1].token, "t-1");
+	assert_int_equal(d.call.limit_also_cost, 3);
+	assert_int_equal(d.call.limit_also, aws_ops.set_limit);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, { .status = 200, .reply = RUN_REPLY("") }),
+	    SPOT_UNKNOWN, "no instance");
+	drive_fini(&d);
+}
+
 static void a_gang_of_none_or_of_thousands_is_refused_unsent(void **state)
 {
 	struct spot_launch_gang none = gang_args(0), many = gang_args(1001), bare = gang_args(2);
@@ -356,6 +382,7 @@ int main(void)
 		cmocka_unit_test(a_gang_is_one_request_for_all_or_none),
 		cmocka_unit_test(a_gang_of_which_some_ended_is_told_as_it_is),
 		cmocka_unit_test(a_gang_that_is_not_told_whole_is_unknown),
+		cmocka_unit_test(a_set_is_one_request_for_as_many_as_there_are),
 		cmocka_unit_test(a_gang_of_none_or_of_thousands_is_refused_unsent),
 		cmocka_unit_test(a_reserved_launch_names_the_reservation),
 		cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
