@@ -1,5 +1,6 @@
 #include "sim/world/world.h"
 #include "sim/broker/broker.h"
+#include "sim/check/check.h"
 #include "sim/net/net.h"
 #include "sim/store/rows.h"
 #include "sim/broker/leaders.h"
@@ -307,9 +308,11 @@ void brokers_market_check(void)
 	    differed);
 }
 
-void brokers_market_raise(bool on)
+void brokers_market_break(void)
 {
-	market_raised = on;
+	market_raised = true;
+	check_rules_end();
+	market_raised = false;
 }
 
 void brokers_minute(void)
