@@ -307,9 +307,11 @@ void brokers_market_check(void)
 	    differed);
 }
 
-void brokers_market_raise(bool on)
+void brokers_market_break(void)
 {
-	market_raised = on;
+	market_raised = true;
+	check_rules_end();
+	market_raised = false;
 }
 
 void brokers_minute(void)

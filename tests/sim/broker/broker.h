@@ -21,7 +21,7 @@ void brokers_end(void);
 bool brokers_on_time(void); /* nobody's clock is off by a minute or more */
 /* The rule: the market that each daemon keeps equals the rows. */
 void brokers_market_check(void);
-void brokers_market_raise(bool on); /* breaks.c */
+void brokers_market_break(void); /* breaks.c */
 bool broker_up(void); /* all that there should be run */
 
 #endif

@@ -34,13 +34,6 @@ static void spin_break(void)
 	spin_raise(false);
 }
 
-static void market_break(void)
-{
-	brokers_market_raise(true);
-	check_rules_end();
-	brokers_market_raise(false);
-}
-
 static void statement_fails(void)
 {
 	PGresult *r = PQexec(store_conn(), "SELECT 1 / 0");
@@ -571,7 +564,7 @@ static const struct rule_break {
 	    "UPDATE node SET ready_us = 1; DELETE FROM event", NULL },
 	{ "the database takes every statement", "", statement_fails },
 	{ SPIN_RULE, "", spin_break },
-	{ "the kept market equals the rows", "", market_break },
+	{ "the kept market equals the rows", "", brokers_market_break },
 	{ "every user is heard", "", user_unheard },
 	{ "a user's request is understood", "", work_mishear },
 };
