@@ -1,5 +1,6 @@
 #include "sim/world/world.h"
 #include "sim/broker/broker.h"
+#include "sim/check/check.h"
 #include "sim/net/net.h"
 #include "sim/store/rows.h"
 #include "sim/broker/leaders.h"
