@@ -67,10 +67,10 @@ BEGIN
 		SELECT * FROM d WHERE was IS NULL OR (effective_us >= was_us AND (dated OR observed_us >= confirmed_us))
 			OR (next_us IS NULL AND price_micros = was)
 	), n AS (
-		SELECT pool_id, observed_us, effective_us, price_micros, source, was, fade_us, mine, lag(price_micros) OVER w AS before,
+		SELECT pool_id, observed_us, effective_us, price_micros, source, was, confirmed_us, fade_us, mine, lag(price_micros) OVER w AS before,
 			count(*) OVER (PARTITION BY pool_id) - row_number() OVER w AS age, count(*) OVER (PARTITION BY pool_id) AS points
 		FROM known WHERE several WINDOW w AS (PARTITION BY pool_id ORDER BY effective_us)
-		UNION ALL SELECT pool_id, observed_us, effective_us, price_micros, source, was, fade_us, mine, NULL, 0, 1 FROM known WHERE NOT several
+		UNION ALL SELECT pool_id, observed_us, effective_us, price_micros, source, was, confirmed_us, fade_us, mine, NULL, 0, 1 FROM known WHERE NOT several
 	), several AS (
 		SELECT s.pool_id, f.* FROM (SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times,
 				max(was) AS was, array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
@@ -86,11 +86,16 @@ BEGIN
 		FROM n LEFT JOIN several f USING (pool_id)
 			CROSS JOIN LATERAL (SELECT exp(-least(greatest(n.effective_us - n.fade_us, 0) / 6.048e11::float8, 700)) AS kept) x
 		WHERE n.age = 0
+	), later AS (
+		-- Points after all that the pool has are not there yet, and a plain INSERT costs half.
+		INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
+		SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
+		WHERE coalesce(before, was) IS DISTINCT FROM price_micros AND observed_us - age > confirmed_us RETURNING 1
 	), changed AS (
 		INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 		SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
-		WHERE coalesce(before, was) IS DISTINCT FROM price_micros
-		ON CONFLICT (pool_id, observed_us) DO NOTHING RETURNING pool_id
+		WHERE coalesce(before, was) IS DISTINCT FROM price_micros AND (observed_us - age > confirmed_us) IS NOT TRUE
+		ON CONFLICT (pool_id, observed_us) DO NOTHING RETURNING 1
 	), confirmed AS (
 		UPDATE pool_latest l SET price_micros = m.price_micros, source = m.source,
 			observed_us = greatest(m.observed_us, l.observed_us), effective_us = greatest(m.effective_us, l.effective_us),
@@ -115,5 +120,6 @@ BEGIN
 		FROM (SELECT DISTINCT known_id, confirmed_us FROM s WHERE mine AND NOT EXISTS (SELECT FROM n WHERE n.pool_id = s.known_id)) s
 		WHERE l.pool_id = s.known_id
 	)
-	SELECT (SELECT count(*) FROM s WHERE pool_id IS NOT NULL), (SELECT count(*) FROM changed), (SELECT count(*) FROM m);
+	SELECT (SELECT count(*) FROM s WHERE pool_id IS NOT NULL), (SELECT count(*) FROM later) + (SELECT count(*) FROM changed),
+		(SELECT count(*) FROM m);
 END $$;
