@@ -13,6 +13,7 @@ begin with "--" and two or more blanks:
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
+    -- wakes: none                              (optional: no reconciler looks at what it writes)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -66,6 +67,22 @@ KEYWORDS = set("""auto break case char const continue default do double else enu
 goto if inline int long register restrict return short signed sizeof static struct switch typedef
 union unsigned void volatile while bool true false""".split())
 COUNTS = ("0..1", "1", "many", "none")
+# What a statement touches, by the tables that it writes: the reconcilers that look at those rows
+# are woken. A table of None wakes nobody; one that is missing here is TOUCH_OTHER.
+TOUCHES = {
+    "job": "JOB", "node": "NODE", "attempt": "ATTEMPT", "gang": "GANG", "fleet": "FLEET",
+    "notice": "NOTICE", "checkpoint": "CHECKPOINT", "checkpoint_chunk": "CHECKPOINT",
+    "pool": "MARKET", "pool_cool": "MARKET", "pool_latest": "MARKET", "quota": "MARKET",
+    "signal": "MARKET", "gang_cool": "MARKET", "ledger": "MONEY", "team_share": "SHARE",
+    "orphan": "ORPHAN", "enrol_proof": "ENROL", "verdict": "VERDICT", "decision": "DECISION",
+    "doctor_run": "DOCTOR", "job_queue": None, "event": None, "pool_day": None, "pool_hour": None,
+    "leader": None, "led": None, "rate_bucket": None, "doctor_item": "DOCTOR",
+    "supply_state": "MARKET", "job_cost": "MONEY", "job_log": None, "idempotency": None,
+    "node_sample": None, "api_token": None, "agent_binary": None, "listener": None, "feed": None,
+    "provider": None, "price_point": None,
+}
+TOUCH_NAMES = list(dict.fromkeys(v for v in TOUCHES.values() if v)) + ["OTHER"]
+TOUCH_ALL = (1 << len(TOUCH_NAMES)) - 1
 
 
 class Bad(Exception):
@@ -126,7 +143,7 @@ class Stmt:
     def __init__(self, path, line):
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
-        self.params, self.cols, self.sql = [], [], []
+        self.params, self.cols, self.sql, self.wakes = [], [], [], True
         self.groups = {}
         self.seen = set()
 
@@ -205,6 +222,10 @@ class Stmt:
             if text not in ("yes", "no"):
                 bad(self.path, line, "writes must be yes or no")
             self.writes = text == "yes"
+        elif key == "wakes":
+            if text != "none":
+                bad(self.path, line, "wakes can only be none; else it follows from the tables")
+            self.wakes = False
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
@@ -240,7 +261,17 @@ class Stmt:
         for n, p in enumerate(flat, 1):
             if n not in used:
                 bad(self.path, self.line, "%s: $%d (%s) is never used" % (self.name, n, p.name))
-        self.text = text
+        self.touches = touches(plain) if self.writes and self.wakes else 0
+        self.text = text.replace("pg_notify('spot_engine', '')",
+                                 "pg_notify('spot_engine', 'w%x')" % self.touches)
+
+
+def touches(plain):
+    """The bits of the rows that this SQL writes; all, if it writes through a function."""
+    rx = r"\b(?:INSERT\s+INTO|DELETE\s+FROM|(?<!FOR )(?<!DO )(?<!KEY )UPDATE(?!\s+(?:SET|OF)\b))\s+([a-z_]+)"
+    tables = re.findall(rx, plain)
+    kinds = {TOUCHES.get(t, "OTHER") for t in tables} - {None}
+    return sum(1 << TOUCH_NAMES.index(k) for k in kinds) if tables else TOUCH_ALL
 
 
 def strip_quoted(text):
@@ -318,7 +349,10 @@ def gen_h(stmts, rows, groups):
          '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
          '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
-         "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
+         "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;",
+         "", "/* Kinds of rows, for pg_stmt.touches and the payload 'w<hex>' of spot_engine. */", "enum {"]
+    o += ["\tTOUCH_%s = 1 << %d," % (t, i) for i, t in enumerate(TOUCH_NAMES)]
+    o += ["\tTOUCH_ALL = %#x" % TOUCH_ALL, "};"]
     for name, cols in rows:
         o.append("\nstruct %s {" % name)
         for c in cols:
@@ -423,10 +457,10 @@ def gen_row_reader(name, cols):
 def stmt_init(s):
     n = s.name
     more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
-    return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
+    return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, .touches = %#x, "
             ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
                 n, n, len(s.flat()), "params_" + n if s.params else "NULL",
-                "true" if s.writes else "false", len(s.cols),
+                "true" if s.writes else "false", s.touches, len(s.cols),
                 "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL", more))
 
 

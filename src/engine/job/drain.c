@@ -289,5 +289,6 @@ static void drain_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind drain_kind = { .name = "drain",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct drain),
 	.pass = drain_pass };
