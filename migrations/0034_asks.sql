@@ -2,8 +2,8 @@
 -- that stands behind a million blocked ones of another ask costs what one job costs.
 ALTER TABLE job ADD COLUMN ask int8 NOT NULL DEFAULT 0;
 
--- Returns a number that jobs share if placing cannot tell them apart: the same file but for what
--- runs there, the same team, class, fleet and deadline. A job that has run, or that has a budget,
+-- Returns a number that jobs share if placing cannot tell them apart. They have the same file but
+-- for its commands, and the same team, class, fleet and deadline. A job that has run, or that has a budget,
 -- is a group of its own. So is a name whose speed was measured. Above 52 bits of hash stands the
 -- priority, highest first, so the order of asks is that of priorities.
 CREATE FUNCTION job_ask(j job) RETURNS int8 LANGUAGE sql STABLE AS $$
@@ -52,7 +52,19 @@ BEGIN
 END
 $$;
 
--- What the reconcilers look at, so that a look costs its rows. Jobs that are to end or may go on:
+-- Has the job machines on their way, or ready ones without an attempt of it?
+CREATE FUNCTION job_flying(of_job int8, nodes int4) RETURNS bool LANGUAGE sql STABLE AS $$
+	SELECT CASE WHEN $2 > 1 THEN EXISTS (SELECT FROM gang g WHERE g.job_id = $1 AND g.state = 'ACQUIRING')
+		ELSE EXISTS (SELECT FROM node n WHERE n.job_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
+			AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $1 AND a.ended_us IS NULL)) END
+$$;
+-- Returns the first `most` waiting jobs of an ask that have none.
+CREATE FUNCTION job_group(of_ask int8, most int8) RETURNS SETOF int8 LANGUAGE sql STABLE ROWS 20 AS $$
+	SELECT j.id FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.ask = $1 AND NOT job_flying(j.id, j.num_nodes)
+	ORDER BY j.queued_us, j.id LIMIT $2
+$$;
+
+-- Indexes for looks of reconcilers, so that a look costs its rows. Jobs that are to end or may go on:
 CREATE INDEX job_ending ON job (id) WHERE (cancel_us IS NOT NULL OR state = 'PARKED') AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
 -- Machines of a region about which its provider is asked:
 CREATE INDEX node_watched ON node (pool_id) WHERE state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND ref IS NOT NULL;

@@ -33,6 +33,7 @@ import re
 import sys
 
 import gen_rules
+from gen_touch import TOUCH_ALL, TOUCH_NAMES, touches
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -67,22 +68,6 @@ KEYWORDS = set("""auto break case char const continue default do double else enu
 goto if inline int long register restrict return short signed sizeof static struct switch typedef
 union unsigned void volatile while bool true false""".split())
 COUNTS = ("0..1", "1", "many", "none")
-# What a statement touches, by the tables that it writes: the reconcilers that look at those rows
-# are woken. A table of None wakes nobody; one that is missing here is TOUCH_OTHER.
-TOUCHES = {
-    "job": "JOB", "node": "NODE", "attempt": "ATTEMPT", "gang": "GANG", "fleet": "FLEET",
-    "notice": "NOTICE", "checkpoint": "CHECKPOINT", "checkpoint_chunk": "CHECKPOINT",
-    "pool": "MARKET", "pool_cool": "MARKET", "pool_latest": "MARKET", "quota": "MARKET",
-    "signal": "MARKET", "gang_cool": "MARKET", "ledger": "MONEY", "team_share": "SHARE",
-    "orphan": "ORPHAN", "enrol_proof": "ENROL", "verdict": "VERDICT", "decision": "DECISION",
-    "doctor_run": "DOCTOR", "job_queue": None, "event": None, "pool_day": None, "pool_hour": None,
-    "leader": None, "led": None, "rate_bucket": None, "doctor_item": "DOCTOR",
-    "supply_state": "MARKET", "job_cost": "MONEY", "job_log": None, "idempotency": None,
-    "node_sample": None, "api_token": None, "agent_binary": None, "listener": None, "feed": None,
-    "provider": None, "price_point": None,
-}
-TOUCH_NAMES = list(dict.fromkeys(v for v in TOUCHES.values() if v)) + ["OTHER"]
-TOUCH_ALL = (1 << len(TOUCH_NAMES)) - 1
 
 
 class Bad(Exception):
@@ -264,14 +249,6 @@ class Stmt:
         self.touches = touches(plain) if self.writes and self.wakes else 0
         self.text = text.replace("pg_notify('spot_engine', '')",
                                  "pg_notify('spot_engine', 'w%x')" % self.touches)
-
-
-def touches(plain):
-    """The bits of the rows that this SQL writes; all, if it writes through a function."""
-    rx = r"\b(?:INSERT\s+INTO|DELETE\s+FROM|(?<!FOR )(?<!DO )(?<!KEY )UPDATE(?!\s+(?:SET|OF)\b))\s+([a-z_]+)"
-    tables = re.findall(rx, plain)
-    kinds = {TOUCHES.get(t, "OTHER") for t in tables} - {None}
-    return sum(1 << TOUCH_NAMES.index(k) for k in kinds) if tables else TOUCH_ALL
 
 
 def strip_quoted(text):

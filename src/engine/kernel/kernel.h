@@ -31,9 +31,9 @@ struct recon_kind {
 	const char *name;
 	size_t state_size;
 	unsigned wakes; /* TOUCH_*: the rows whose change makes it due; 0 = all */
-	/* Without a change it runs each tick (0), or every so many; at least once a minute, or
-	 * each tick where that is longer. idle_ticks: the same where no statement of the last
-	 * pass returned a row. */
+	/* Without a change it runs each tick (0) or every so many ticks. It runs once a minute at
+	 * least, or each tick where a tick is longer. idle_ticks counts after a pass in which no
+	 * statement returned a row. */
 	int ticks, idle_ticks;
 	void (*init)(struct engine *e, void *state);
 	void (*pass)(struct recon *r, void *state);

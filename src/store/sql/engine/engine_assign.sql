@@ -8,8 +8,9 @@
 -- - the same of a slice of the groups after the ask `after`. So every group is considered, whatever
 --   is before it;
 -- - jobs that capacity is reserved for, beside others;
--- - jobs whose machine is ready (own), or costs a budget on its way. spare: there are ready
---   machines without a job, so also some whose machine is on its way.
+-- - jobs whose machine is ready (own), or costs a budget on its way;
+-- - with spare, some others whose machine is on its way: there are ready machines without a job.
+--
 -- A job that already has machines on their way is left out of its group.
 --
 -- Column slice_ask: the ask of a job of the slice; -1 = not in it. Column budget_left assumes
@@ -28,31 +29,25 @@
 --   budget_micros int8?, budget_left int8?
 -- writes: no
 WITH RECURSIVE w AS MATERIALIZED (
-	(SELECT h.id, -1::int8 AS at FROM job_asks_open(-1, $5, $1) g (ask) CROSS JOIN LATERAL (SELECT j.id FROM job j
-		WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.ask = g.ask
-			AND NOT CASE WHEN j.num_nodes > 1 THEN EXISTS (SELECT FROM gang a WHERE a.job_id = j.id AND a.state = 'ACQUIRING')
-			ELSE EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) END
-		ORDER BY j.queued_us, j.id LIMIT $3) h LIMIT $1)
+	(SELECT h AS id, -1::int8 AS at FROM job_asks_open(-1, $5, $1) g, job_group(g, $3) h LIMIT $1)
 	UNION ALL
-	(SELECT h.id, g.ask FROM job_asks_open($4, $5, $2) g (ask) CROSS JOIN LATERAL (SELECT j.id FROM job j
-		WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.ask = g.ask
-			AND NOT CASE WHEN j.num_nodes > 1 THEN EXISTS (SELECT FROM gang a WHERE a.job_id = j.id AND a.state = 'ACQUIRING')
-			ELSE EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) END
-		ORDER BY j.queued_us, j.id LIMIT $3) h LIMIT $2)
+	(SELECT h, g FROM job_asks_open($4, $5, $2) g, job_group(g, $3) h LIMIT $2)
 	UNION ALL
-	(SELECT j.id, -1 FROM job j WHERE j.state = 'DRAINING' AND j.cancel_us IS NULL AND j.ask <> ALL ($5) AND (j.num_nodes > 1
-		OR NOT EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
-			AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.ended_us IS NULL))) ORDER BY j.id LIMIT $1)
+	(SELECT j.id, -1 FROM job j WHERE j.state = 'DRAINING' AND j.cancel_us IS NULL
+		AND j.ask <> ALL ($5) AND NOT job_flying(j.id, j.num_nodes) ORDER BY j.id LIMIT $1)
 ), own AS (
 	SELECT unnest($7::int8[]) AS id
 	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
-		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND ($8 OR j.budget_micros IS NOT NULL) LIMIT $1)
+		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING')
+		AND ($8 OR j.budget_micros IS NOT NULL) LIMIT $1)
+), z AS (
+	SELECT id, at FROM w UNION ALL SELECT id, -1 FROM own
+	UNION ALL SELECT unnest($6::int8[]), -1 WHERE EXISTS (SELECT FROM w) OR EXISTS (SELECT FROM own)
 ), x AS MATERIALIZED (
 	SELECT y.id, y.at, row_number() OVER (ORDER BY j.state = 'QUEUED' AND coalesce(j.not_before_us, 0) > $9,
 		coalesce(q.effective, j.priority) DESC, CASE j.state WHEN 'DRAINING' THEN 0 ELSE q.pos END NULLS LAST, j.id) AS n
-	FROM (SELECT id, max(at) AS at FROM (SELECT id, at FROM w UNION ALL SELECT id, -1 FROM own
-		UNION ALL SELECT unnest($6::int8[]), -1 WHERE EXISTS (SELECT FROM w) OR EXISTS (SELECT FROM own)) z GROUP BY id) y
-	JOIN job j ON j.id = y.id AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL LEFT JOIN job_queue q ON q.job_id = y.id
+	FROM (SELECT id, max(at) AS at FROM z GROUP BY id) y LEFT JOIN job_queue q ON q.job_id = y.id
+	JOIN job j ON j.id = y.id AND j.state IN ('QUEUED', 'DRAINING') AND j.cancel_us IS NULL
 ), o AS MATERIALIZED (
 	SELECT array_agg(id ORDER BY coalesce(n < (SELECT n FROM x WHERE id = $11), false), n) AS ids FROM x WHERE id <> ALL ($6)
 ), t AS (
@@ -181,7 +176,8 @@ RETURNING job.id
 -- writes: yes
 -- wakes: none
 WITH j AS (
-	UPDATE job SET why = $6 WHERE id = $1 AND state = $2 AND epoch = $3 AND why <> $6
+	UPDATE job SET why = $6 WHERE id = $1 AND state = $2 AND epoch = $3
+		AND (why <> $6 OR NOT EXISTS (SELECT FROM decision d WHERE d.job_id = $1 AND d.at_us >= queued_us))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
 	RETURNING id, queued_us
 ), d AS (
