@@ -32,8 +32,8 @@ struct recon_kind {
 	size_t state_size;
 	unsigned wakes; /* TOUCH_*: the rows whose change makes it due; 0 = all */
 	/* Without a change it runs each tick (0) or every so many ticks. It runs once a minute at
-	 * least, or each tick where a tick is longer. idle_ticks counts after a pass in which no
-	 * statement returned a row. */
+	 * least, or each tick where a tick is longer. After a pass in which no statement returned
+	 * a row, idle_ticks counts instead. */
 	int ticks, idle_ticks;
 	void (*init)(struct engine *e, void *state);
 	void (*pass)(struct recon *r, void *state);

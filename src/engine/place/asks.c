@@ -134,7 +134,7 @@ void asks_drop(struct asks *m)
 	*m = (struct asks){ 0 };
 }
 
-/* ---- the reason, for those behind the first --------------------------------------------------- */
+/* ---- the reason, for those behind the first ------------------------------------------------- */
 
 #define TELL_MOST 500
 #define TELL_ASKS_MOST 512

@@ -38,8 +38,11 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- writes: no
 WITH RECURSIVE p AS (
 	(SELECT provider, region FROM pool ORDER BY provider, region LIMIT 1)
-	UNION ALL SELECT n.provider, n.region FROM p CROSS JOIN LATERAL (SELECT q.provider, q.region FROM pool q
-		WHERE (q.provider, q.region) > (p.provider, p.region) ORDER BY q.provider, q.region LIMIT 1) n
+	UNION ALL
+	SELECT n.provider, n.region FROM p CROSS JOIN LATERAL (
+		SELECT q.provider, q.region FROM pool q
+		WHERE (q.provider, q.region) > (p.provider, p.region)
+		ORDER BY q.provider, q.region LIMIT 1) n
 )
 SELECT provider, region FROM p
 
