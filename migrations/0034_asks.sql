@@ -4,13 +4,13 @@ ALTER TABLE job ADD COLUMN ask int8 NOT NULL DEFAULT 0;
 
 -- Returns a number that jobs share if placing cannot tell them apart. They have the same file but
 -- for its commands, and the same team, class, fleet and deadline. A job that has run, or that has a budget,
--- is a group of its own. So is a name whose speed was measured. Above 52 bits of hash stands the
--- priority, highest first, so the order of asks is that of priorities.
+-- is a group of its own. Speeds measured for a name are no part: they change which pool is best, and
+-- hardly whether one suits. Above 52 bits of hash stands the priority, highest first, so the order of
+-- asks is that of priorities.
 CREATE FUNCTION job_ask(j job) RETURNS int8 LANGUAGE sql STABLE AS $$
 	SELECT ((1023 - least(greatest(j.priority, -1024), 1023))::int8 << 52) | (4503599627370495 & hashtextextended(concat_ws('|',
 		j.team, j.class, j.fleet_id, j.deadline_us, CASE WHEN j.deadline_us IS NOT NULL THEN j.created_us END, j.not_before_us,
-		CASE WHEN j.epoch > 0 OR j.budget_micros IS NOT NULL THEN concat_ws('.', 'j', j.id, j.epoch, j.budget_micros, j.checkpoint_id)
-			WHEN EXISTS (SELECT FROM job e WHERE e.name = j.name AND e.team = j.team AND e.epoch > 0) THEN 'n' || j.name END,
+		CASE WHEN j.epoch > 0 OR j.budget_micros IS NOT NULL THEN concat_ws('.', 'j', j.id, j.epoch, j.budget_micros, j.checkpoint_id) END,
 		j.spec - ARRAY['name', 'setup', 'run', 'envs', 'secrets', 'project', 'max_restarts', 'deadline_us', 'start_after_us']), 0))
 $$;
 CREATE FUNCTION job_ask_set() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -20,7 +20,7 @@ BEGIN
 END
 $$;
 CREATE TRIGGER job_asks BEFORE INSERT OR UPDATE OF spec, state, epoch, priority, fleet_id, deadline_us, not_before_us, team, class,
-	name, budget_micros, checkpoint_id ON job FOR EACH ROW WHEN (NEW.state IN ('QUEUED', 'DRAINING')) EXECUTE FUNCTION job_ask_set();
+	budget_micros, checkpoint_id ON job FOR EACH ROW WHEN (NEW.state IN ('QUEUED', 'DRAINING')) EXECUTE FUNCTION job_ask_set();
 UPDATE job SET ask = job_ask(job) WHERE state IN ('QUEUED', 'DRAINING');
 
 -- The jobs of an ask, the first to wait first.
@@ -68,3 +68,5 @@ $$;
 CREATE INDEX job_ending ON job (id) WHERE (cancel_us IS NOT NULL OR state = 'PARKED') AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
 -- Machines of a region about which its provider is asked:
 CREATE INDEX node_watched ON node (pool_id) WHERE state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND ref IS NOT NULL;
+-- Replacements of a machine, and those that failed:
+CREATE INDEX node_replaces ON node (replaces_id) WHERE replaces_id IS NOT NULL;

@@ -118,7 +118,7 @@ static void bill_attempts(struct step *s)
  * machines lines get longer instead of more: they stay at a hundredth of a core. Budgets count time
  * without a line too. */
 #define BILLS_MOST 200
-#define BILLS_PAUSE_US (10 * SPOT_US_PER_S)
+#define BILLS_PAUSE_US (20 * SPOT_US_PER_S)
 
 struct biller {
 	int64_t next_us; /* mono: no pass before that */

@@ -527,6 +527,7 @@ static void watch_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind watch_kind = { .name = "watch",
+	.ticks = 2,
 	.state_size = sizeof(struct watch_places),
 	.fini = watch_fini,
 	.pass = watch_pass };
