@@ -111,6 +111,7 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 		    "give the identity Microsoft.Authorization/permissions/read to have them "
 		    "looked at");
 		k->allowed = NULL;
+		((struct call_state *)c->state)->next = NULL; /* the pages end here */
 		return SPOT_STEP_NONE;
 	}
 	if (s != SPOT_STEP_NONE) {
@@ -176,6 +177,7 @@ static enum spot_step usages_reply(struct azure *self, struct spot_call *c, stru
 
 	if (s == SPOT_FAIL) {
 		c->err = (struct spot_err){ 0 };
+		((struct call_state *)c->state)->next = NULL;
 		return SPOT_STEP_NONE;
 	}
 	if (s != SPOT_STEP_NONE) {

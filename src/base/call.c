@@ -2,6 +2,7 @@
  * call's arena, so that a step may build it from locals. */
 #include "base/base.h"
 #include "base/call.h"
+#include "base/crypto/redact.h"
 #include "base/err.h"
 #include "base/text/json.h"
 #include "base/text/str.h"
@@ -48,6 +49,8 @@ static void err_fill(struct spot_call *c, enum spot_rc rc, const char *code, con
 	}
 	/* code may be a view of c->err.code itself. */
 	char *kept = arena_strdup(c->arena, code != NULL ? code : "");
+	size_t n = strlen(kept);
+	redact_text(kept, &n); /* a reply may repeat a key of ours in its code */
 	err_set(&c->err, rc, "%s", text);
 	snprintf(c->err.code, sizeof(c->err.code), "%s", kept);
 	free(text);

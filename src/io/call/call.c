@@ -101,10 +101,11 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	struct spot_err e = { 0 };
 
 	if (err != NULL) {
-		size_t n = strlen(err->text);
+		size_t text_n = strlen(err->text), code_n = strlen(err->code);
 
 		e = *err;
-		redact_text(e.text, &n);
+		redact_text(e.text, &text_n);
+		redact_text(e.code, &code_n);
 	}
 	e.rc = rc;
 	p->stats.failed += rc != SPOT_OK;

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/call.h"
+#include "base/crypto/redact.h"
 #include "base/text/str.h"
 
 static void a_request_is_copied_into_the_arena(void **state)
@@ -51,6 +52,26 @@ static void verdicts_fill_the_error(void **state)
 	call_fail(&c, SPOT_INVALID, NULL, "x");
 	assert_string_equal(c.err.code, "");
 	assert_int_equal(c.err.retry_after_us, 0);
+	arena_free(a);
+}
+
+static void a_key_of_ours_in_a_vendors_code_is_replaced(void **state)
+{
+	static const char key[] = "0123456789-key-0123456789";
+	struct arena *a = arena_new(0);
+	struct spot_call c = { .arena = a };
+	char code[200];
+
+	(void)state;
+	redact_add(key, strlen(key));
+	/* Begins before the code is cut to its size, and ends behind it. */
+	snprintf(code, sizeof(code), "%.*s%s", (int)sizeof(c.err.code) - 15,
+	    "a-code-that-is-as-long-as-codes-of-vendors-are-when-they-are-long-and-longer", key);
+	call_fail(&c, SPOT_INVALID, code, "refused (%s)", code);
+	assert_null(strstr(c.err.code, "0123"));
+	assert_non_null(strstr(c.err.code, "[redacted]"));
+	assert_null(strstr(c.err.text, "0123"));
+	redact_remove(key, strlen(key));
 	arena_free(a);
 }
 
@@ -226,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_copied_into_the_arena),
 		cmocka_unit_test(verdicts_fill_the_error),
+		cmocka_unit_test(a_key_of_ours_in_a_vendors_code_is_replaced),
 		cmocka_unit_test(retry_after_is_seconds_or_a_date),
 		cmocka_unit_test(a_broken_connection_leaves_only_changes_open),
 		cmocka_unit_test(bodies_that_are_no_object_are_bad_replies),

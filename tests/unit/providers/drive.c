@@ -2,11 +2,10 @@
 #include "drive.h"
 
 #include "base/call.h"
+#include "base/crypto/redact.h"
 #include "base/text/sbuf.h"
 
 #include <strings.h>
-
-#define SECRETS_MAX 16
 
 static const char *pair_find(const char *const *pairs, const char *key)
 {
@@ -54,6 +53,32 @@ enum spot_rc drive_open(const struct spot_provider_ops *ops, const char *const *
 		assert_int_equal(rc, err->rc);
 	}
 	return rc;
+}
+
+static void secrets_forget(struct drive *d)
+{
+	for (size_t i = 0; i < d->secrets_n; i++) {
+		redact_remove(d->secrets[i], strlen(d->secrets[i]));
+		free(d->secrets[i]);
+	}
+	d->secrets_n = 0;
+}
+
+/* As io/call does: registers the secrets that the provider holds, so that no error repeats them. */
+static void secrets_register(struct drive *d)
+{
+	const char *secrets[DRIVE_SECRETS_MAX] = { 0 };
+	size_t n = d->ops->secrets(d->self, secrets, DRIVE_SECRETS_MAX);
+
+	secrets_forget(d);
+	assert_true(n <= DRIVE_SECRETS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		char *copy = strdup(secrets[i]);
+
+		assert_non_null(copy);
+		redact_add(copy, strlen(copy));
+		d->secrets[d->secrets_n++] = copy;
+	}
 }
 
 void drive_init(struct drive *d, const struct spot_provider_ops *ops, const char *const *env,
@@ -104,6 +129,7 @@ void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const
 void drive_fini(struct drive *d)
 {
 	drive_used(d);
+	secrets_forget(d);
 	d->ops->close(d->self);
 	arena_free(d->arena);
 	memset(d, 0, sizeof(*d));
@@ -192,10 +218,10 @@ static enum spot_step step_once(struct drive *d, enum drive_verb verb, void *arg
 
 static void check_no_secret(struct drive *d)
 {
-	const char *secrets[SECRETS_MAX] = { 0 };
-	size_t n = d->ops->secrets(d->self, secrets, SECRETS_MAX);
+	const char *secrets[DRIVE_SECRETS_MAX] = { 0 };
+	size_t n = d->ops->secrets(d->self, secrets, DRIVE_SECRETS_MAX);
 
-	assert_true(n <= SECRETS_MAX);
+	assert_true(n <= DRIVE_SECRETS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		assert_non_null(secrets[i]);
 		if (strlen(secrets[i]) >= 8 &&
@@ -479,6 +505,7 @@ static enum spot_step run_loop(struct drive *d, enum drive_verb verb, void *args
 
 	memset(c, 0, sizeof(*c));
 	c->arena = d->arena;
+	secrets_register(d);
 	for (;;) {
 		int at = c->at;
 		enum spot_step s;

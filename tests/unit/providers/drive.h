@@ -70,6 +70,8 @@ struct drive_conf { /* the source of the provider's conf */
 	const char *const *env, *const *settings;
 };
 
+#define DRIVE_SECRETS_MAX 16
+
 struct drive {
 	const struct spot_provider_ops *ops;
 	void *self;
@@ -91,6 +93,8 @@ struct drive {
 	const struct drive_try *streaming;
 	size_t line;
 	size_t sends_max; /* default 1000 requests and reads per run */
+	char *secrets[DRIVE_SECRETS_MAX]; /* registered for redaction */
+	size_t secrets_n;
 	FILE *dump; /* every request is written here, NULL = nowhere */
 };
 

@@ -49,6 +49,24 @@ static void every_refusal_is_an_item_and_not_the_end(void **state)
 	drive_fini(&d);
 }
 
+static void a_second_page_that_is_refused_ends_the_pages(void **state)
+{
+	static const char page[] = "{\"value\":[{\"actions\":[\"*\"],\"notActions\":[]}],"
+				   "\"nextLink\":\"" ARM SUB "/page2\"}";
+	struct spot_check a = { .region = "" };
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &a,
+			     { .status = 200, .reply = "{\"state\":\"Enabled\"}" },
+			     { .status = 200, .reply = page },
+			     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") }),
+	    SPOT_DONE);
+	assert_int_equal(item_find(&a, "permissions")->state, SPOT_CHECK_UNTESTED);
+	drive_fini(&d);
+}
+
 static void exceptions_of_one_assignment_do_not_touch_another(void **state)
 {
 	struct spot_check a = { .region = "" };
@@ -107,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_refusal_is_an_item_and_not_the_end),
+		cmocka_unit_test(a_second_page_that_is_refused_ends_the_pages),
 		cmocka_unit_test(exceptions_of_one_assignment_do_not_touch_another),
 		cmocka_unit_test(storage_is_tried_where_it_is_configured),
 	};
