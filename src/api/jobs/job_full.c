@@ -174,7 +174,7 @@ static void plain_start(struct pg *pg, struct pg_req *req, const int64_t *ids, s
 	q_api_jobs_plain(pg, req, &(struct q_api_jobs_plain){ .ids = ids, .ids_n = n }, done);
 }
 
-void job_look(struct areq *q)
+void job_full_look(struct areq *q)
 {
 	static const struct batch_kind plain = { plain_start };
 
@@ -187,7 +187,7 @@ void show_job(struct areq *q, int status)
 
 	s->status = status;
 	q->own = s;
-	job_look(q);
+	job_full_look(q);
 }
 
 void get_job(struct areq *q)
@@ -202,7 +202,7 @@ void get_job(struct areq *q)
 		return;
 	}
 	if (s->wanted_n > 0) {
-		areq_watch(q, 'j', q->id, hold * SPOT_US_PER_S, AGAIN_US, job_look);
+		areq_watch(q, 'j', q->id, hold * SPOT_US_PER_S, AGAIN_US, job_full_look);
 	}
-	job_look(q);
+	job_full_look(q);
 }

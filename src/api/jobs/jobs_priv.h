@@ -17,7 +17,7 @@ struct job_show { /* in q->own, while a job is read */
 bool job_states(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n);
 /* Why a job that saves stores nothing; NULL: it does, or saves nothing. */
 const char *job_not_stored(const struct areq *q, bool saves);
-void job_look(struct areq *q); /* replies with the job q->id, as q->own says */
+void job_full_look(struct areq *q); /* replies with the job q->id, as q->own says */
 void get_job(struct areq *q);
 /* submit.c */
 void post_job(struct areq *q);
