@@ -81,9 +81,14 @@ CREATE TRIGGER price_market_change AFTER UPDATE ON pool_latest REFERENCING NEW T
 	FOR EACH STATEMENT EXECUTE FUNCTION market_pools_moved();
 CREATE TRIGGER price_market_delete AFTER DELETE ON pool_latest REFERENCING OLD TABLE AS moved
 	FOR EACH STATEMENT EXECUTE FUNCTION market_pools_moved();
--- A poll that only confirms prices writes one row. A new round comes with rows of pool_latest.
+-- A poll that only confirms prices writes one row. A new round comes with rows of pool_latest. A clock that is corrected
+-- takes a round back, and what its pools had before is read again.
 CREATE FUNCTION market_round_moved() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-	INSERT INTO market_change (round_id) VALUES (NEW.id);
+	IF NEW.confirmed_us > OLD.confirmed_us THEN
+		INSERT INTO market_change (round_id) VALUES (NEW.id);
+	ELSE
+		INSERT INTO market_change (pool_ids) SELECT array_agg(pool_id) FROM pool_latest WHERE round_id = NEW.id HAVING count(*) > 0;
+	END IF;
 	RETURN NULL;
 END $$;
 CREATE TRIGGER round_market_change AFTER UPDATE ON price_round FOR EACH ROW

@@ -173,6 +173,7 @@ static const char *const changes[] = {
 	"UPDATE pool_latest SET observed_us = " NOW_SQL " WHERE pool_id BETWEEN $1 AND $1 + 9",
 	"UPDATE pool_latest SET state = 'stale', why = 'x' WHERE pool_id = $1",
 	"UPDATE price_round SET confirmed_us = " NOW_SQL " WHERE id = 1 + $2 % 3",
+	"UPDATE price_round SET confirmed_us = confirmed_us - 60000000 WHERE id = 1 + $2 % 3",
 	"UPDATE pool_latest SET round_id = 1 + $2 % 3 WHERE pool_id BETWEEN $1 AND $1 + 9",
 	"DELETE FROM pool_latest WHERE pool_id = $1",
 	"INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, "
