@@ -18,6 +18,7 @@ class Document(unittest.TestCase):
             found |= set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', text))
             found |= {("POST", p) for p in re.findall(r'ROUTE_(?:CREATE|CLAIM)\("([^"]+)"', text)}
             found |= {("GET", p) for p in re.findall(r'ROUTE_READ\("([^"]+)"', text)}
+            found |= set(re.findall(r'\.method = "(\w+)",\s*\.path = "([^"]+)"', text))
         return found
 
     def test_every_route_is_in_the_document_and_nothing_else(self):
