@@ -5,7 +5,6 @@
 CREATE INDEX job_team_id ON job (team, id);
 CREATE INDEX job_owner_id ON job (owner, id);
 CREATE INDEX job_class_id ON job (class, id);
-CREATE INDEX job_project_id ON job (project, id) WHERE project <> '';
 CREATE INDEX node_job_id ON node (job_id, id) WHERE job_id IS NOT NULL;
 CREATE INDEX node_fleet_id ON node (fleet_id, id) WHERE fleet_id IS NOT NULL;
 CREATE INDEX node_pool_live ON node (pool_id) WHERE state NOT IN ('GONE', 'FAILED');

@@ -90,7 +90,8 @@ enum spot_rc engine_role_new(const struct engine_role_deps *deps, struct engine_
 	r->pg = pg_new(r->loop,
 	    &(struct pg_conf){ .dsn = deps->dsn,
 		.connections = (int)c->db_connections,
-		.long_connections = (int)c->db_connections / 2,
+		/* a copy takes one of them, and must leave another */
+		.long_connections = c->db_connections >= 4 ? (int)c->db_connections / 2 : 0,
 		.statement_timeout_us = c->db_timeout_us,
 		.application = "spotd" });
 	r->http = http_client_new(r->loop,

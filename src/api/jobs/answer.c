@@ -79,17 +79,16 @@ static struct answers *answers_of(struct api *api)
 static const char *ask_key(struct areq *q, const struct planned *p)
 {
 	static const char *const unread[] = { "name", "setup", "run", "envs", "secrets", "mounts",
-		"priority", "max_restarts", "team", "project", "patience_s", "off_peak", "fleet",
-		"max_duration_s", NULL };
+		"priority", "max_restarts", "team", "project", "fleet", "max_duration_s", NULL };
 	AUTO(json) json_t *spec = jobspec_to_json(p->spec);
 
 	for (size_t i = 0; unread[i] != NULL; i++) {
 		json_object_del(spec, unread[i]);
 	}
-	return arena_printf(q->arena, "%s %s %s %" PRId64 " %s", json_text(q->arena, spec),
-	    p->policy.store_provider ? p->policy.store_provider : "",
+	return arena_printf(q->arena, "%s %s %s %" PRId64 " %" PRId64 " %s",
+	    json_text(q->arena, spec), p->policy.store_provider ? p->policy.store_provider : "",
 	    p->policy.store_region ? p->policy.store_region : "", p->facts.restart_us,
-	    p->facts.rates ? p->facts.rates : "");
+	    p->facts.has_budget ? p->facts.budget_left : -1, p->facts.rates ? p->facts.rates : "");
 }
 
 static struct kept *kept_find(struct answers *all, struct areq *q, uint64_t hash, const char *key)

@@ -126,7 +126,9 @@ static void timer_fire(struct loop_timer *t)
 /* The connection or the database failed, not a row. */
 static bool all_failed(enum spot_rc rc)
 {
-	return rc == SPOT_UNKNOWN || rc == SPOT_CANCELLED || spot_rc_act(rc) == SPOT_ACT_LATER;
+	/* INTERNAL is also an SQLSTATE of a row's own values, such as a key too large. */
+	return rc == SPOT_UNKNOWN || rc == SPOT_CANCELLED ||
+	    (rc != SPOT_INTERNAL && spot_rc_act(rc) == SPOT_ACT_LATER);
 }
 
 static void rows_retry(struct group *g)

@@ -13,6 +13,7 @@
 
 #define GZIP_LEAST 1024 /* bytes; a packet holds less anyway */
 #define GZIP_LEVEL 1
+#define PACKED_KEPT ((size_t)4 << 20) /* bytes of the buffer that stay for the next reply */
 #define GZIP_WINDOW (15 + 16) /* 16: with gzip's head */
 #define AGE "\"age_s\":"
 
@@ -55,7 +56,7 @@ static struct str gzip_pack(struct api *api, const char *body, size_t n)
 	}
 	deflateReset(&g->z);
 	bound = deflateBound(&g->z, (uLong)n);
-	if (bound > g->cap) {
+	if (bound > g->cap || g->cap > MAX(bound, PACKED_KEPT)) {
 		free(g->out);
 		g->out = malloc(bound);
 		g->cap = bound;

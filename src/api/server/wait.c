@@ -66,6 +66,8 @@ void wait_wake_all(struct api *api)
 {
 	int64_t after_us = 0;
 
+	/* A look that is under way missed them too, so no note is known. */
+	api->notes_n += WAIT_NOTES + 1;
 	for (size_t i = 0; i < WAIT_BUCKETS && api->waiting > 0; i++) {
 		for (struct waiter *w = api->waits[i]; w; w = w->next) {
 			after_us += WAKE_EVERY_US;

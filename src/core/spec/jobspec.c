@@ -14,6 +14,7 @@
 #define ENVS_MAX 512
 #define SCRIPT_MAX 262144
 #define NAME_MAX_LEN 60
+#define OWNER_MAX_LEN 60 /* as of a token's team */
 /* Linux limits one NAME=VALUE to MAX_ARG_STRLEN (with pages of 4 KiB, the NUL included). It limits
  * all variables and arguments together to a quarter of the stack, 2 MiB. Half of that stays for the
  * job's own programs and the agent. */
@@ -367,6 +368,17 @@ static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struc
 	return rc;
 }
 
+/* A team or project. Indexes have them, so the database refuses long ones. */
+static enum spot_rc parse_owner(const struct yaml *y, const char **ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_text(y, ret, err);
+
+	if (rc == SPOT_OK && *ret != NULL && strlen(*ret) > OWNER_MAX_LEN) {
+		return yaml_fail(y, err, "%s: at most %d bytes", y->key, OWNER_MAX_LEN);
+	}
+	return rc;
+}
+
 static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
     struct spot_err *err)
 {
@@ -379,10 +391,10 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 	enum spot_rc rc = spec_keys(y, "config.spotctl", known, later, err);
 
 	if (rc == SPOT_OK) {
-		rc = spec_text(yaml_get(y, "team"), &s->team, err);
+		rc = parse_owner(yaml_get(y, "team"), &s->team, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_text(yaml_get(y, "project"), &s->project, err);
+		rc = parse_owner(yaml_get(y, "project"), &s->project, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_class(yaml_get(y, "class"), s, err);

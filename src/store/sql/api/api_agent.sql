@@ -179,7 +179,7 @@ INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDAT
 -- rows_in: agent (node_id int8, at_us int8, job_id int8, epoch int4, steps int8)
 -- rows: none
 -- writes: yes
--- lane: long
+-- lane: agent
 WITH s AS (
 	SELECT DISTINCT ON (node_id) * FROM unnest($1, $2, $3, $4, $5) u (node_id, at, job_id, epoch, steps)
 	ORDER BY node_id, at DESC

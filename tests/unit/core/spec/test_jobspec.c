@@ -289,6 +289,9 @@ static const struct {
 	{ "run: x\nresources: {cpus: 4GB}\n", "'4GB' is not a number" },
 	{ "run: x\nresources: {memory: 1TB}\n", "'1TB' is not a number" },
 	{ "run: x\nfile_mounts: 5\n", "file_mounts: a mapping" },
+	{ "run: x\nconfig: {spotctl: {project: "
+	  "a123456789b123456789c123456789d123456789e123456789f123456789g}}\n",
+	    "project: at most 60 bytes" },
 	{ "run: x\nfile_mounts: {'': s3://bucket/k}\n", "1 to 1024 bytes" },
 };
 
