@@ -115,17 +115,7 @@ ORDER BY p.id;
 -- name: offers_some
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8,
 --   pools int4[]
--- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
---   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
---   arch text, quota_class text, listed bool, price_micros int8?, observed_us int8?,
---   price_state text?, advisor_lo float8?, advisor_hi float8?, advisor_as_of_us int8?,
---   score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
---   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?,
---   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
---   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
---   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
---   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?
--- row: offers
+-- rows: many as offers
 -- writes: no
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
 	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,

@@ -80,7 +80,8 @@ class World:
         self.daemon.start()
         self.daemon.await_state(state)
         self.until("prices of all T4 pools", "SELECT count(*) > 0 FROM pool p JOIN pool_latest l ON l.pool_id = p.id WHERE p.gpu_name LIKE '%T4%' AND p.offered")
-        time.sleep(3)  # quotas and signals
+        # Quotas, signals and prices of each place, so that the fleet is planned on a whole market.
+        self.until("the first read of every feed", "SELECT count(*) > 0 AND bool_and(last_ok_us IS NOT NULL) FROM feed")
 
     def until(self, what, sql, most_s=120):
         end = time.monotonic() + most_s
