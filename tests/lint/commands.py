@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Each `spotctl NOUN VERB` that a text names is a command of src/spotctl/tree.c.
 
-Prose may follow the program's name ("spotctl reads"), so a word counts as a command where it is one of the
-nouns, or where a quote or backtick stands before spotctl. An argument may follow a noun that is a command itself."""
+Prose may follow the program's name ("spotctl reads"). A word counts as a command if it is one of the nouns, or
+if a quote or backtick stands before spotctl. An argument may follow a noun that is a command itself."""
 import re
 import sys
 
