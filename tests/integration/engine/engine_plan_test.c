@@ -16,7 +16,7 @@
 #include <math.h>
 
 #define CASES 1000
-#define LOOSE_CASES 10
+#define LOOSE_CASES 5
 #define SEED 31
 
 struct pair {

@@ -102,7 +102,7 @@ void market_make(struct rng *rng, struct sbuf *s)
 {
 	int64_t now = world_us();
 	int day = (int)(now / (24 * SPOT_US_PER_HOUR)) - 1; /* today ages by the minute */
-	bool busy = chance_draw(rng, 40);
+	bool busy = chance_draw(rng, 25);
 
 	sbuf_puts(s,
 	    "DELETE FROM pool_cool; DELETE FROM gang_cool; DELETE FROM pool_day; DELETE FROM "
