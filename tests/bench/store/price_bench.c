@@ -197,7 +197,8 @@ static void poll_bench(int64_t now_us, int changed)
 	}
 	t0 = mono_us();
 	c0 = cpu_us();
-	price_ingest(pg, &p, &(struct price_feed){ "bench", "", "prices_spot", now_us, 1 }, points,
+	price_ingest(pg, &p,
+	    &(struct price_feed){ "bench", "", "prices_spot", now_us, 1, changed == 0 }, points,
 	    ids, (size_t)pools, no_done);
 	op_must(&p.copy.op);
 	us = mono_us() - t0;
