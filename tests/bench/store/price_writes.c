@@ -11,7 +11,7 @@
 #define ROW_BYTES 100 /* of a row as text, at most */
 #define FEED_POOLS 300 /* of a small feed: a region of a large provider has that many */
 
-/* What is stored in turn: polls with so many new prices of 100, and rows by COPY. */
+/* Stored in turn: polls with so many new prices of 100, and rows by COPY. */
 enum what { NOTHING_NEW, A_TENTH_NEW, ALL_NEW, BARE_COPY, WHATS };
 static const int new_of_100[] = { 0, 10, 100 };
 static const char *const what_names[] = { "nothing new", "a tenth new", "all new", "bare COPY" };
