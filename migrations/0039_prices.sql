@@ -24,12 +24,11 @@ BEGIN
 	WITH m AS (
 		UPDATE pool_latest l SET price_micros = i.price_micros, source = i.source, observed_us = i.observed_us, effective_us = i.at_us,
 			changed_us = i.at_us, state = 'fresh', why = '', fade_us = i.at_us,
-			fade_w = coalesce(l.fade_w, 0) * price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)
-				+ (1 - price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)),
-			fade_1 = coalesce(l.fade_1, 0) * price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)
-				+ (1 - price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)) * l.price_micros / 1e6::float8,
-			fade_2 = coalesce(l.fade_2, 0) * price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)
-				+ (1 - price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)) * (l.price_micros / 1e6::float8) ^ 2
+			fade_w = 1 - (1 - coalesce(l.fade_w, 0)) * price_kept(coalesce(l.fade_us, l.changed_us), i.at_us),
+			fade_1 = l.price_micros / 1e6::float8 - (l.price_micros / 1e6::float8 - coalesce(l.fade_1, 0))
+				* price_kept(coalesce(l.fade_us, l.changed_us), i.at_us),
+			fade_2 = (l.price_micros / 1e6::float8) ^ 2 - ((l.price_micros / 1e6::float8) ^ 2 - coalesce(l.fade_2, 0))
+				* price_kept(coalesce(l.fade_us, l.changed_us), i.at_us)
 		FROM (SELECT *, CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS at_us FROM price_in
 			WHERE pool_id > 0 AND NOT several) i
 		WHERE l.round_id = in_round AND l.pool_id = i.pool_id AND l.price_micros <> i.price_micros
@@ -50,33 +49,33 @@ BEGIN
 		FROM pool_latest l LEFT JOIN price_in i ON i.pool_id = l.pool_id WHERE l.round_id = in_round);
 END $$;
 
--- Returns all points but those that only confirm, and the pools of the round that the poll does not list. Planned anew each time, since its cost is of
--- the size of price_in.
-CREATE FUNCTION price_seen(in_round int8) RETURNS TABLE (pool_id int4, observed_us int8, dated bool, effective_us int8, price_micros int8, source text,
+-- Returns all points but those that only confirm, and the pools of the round that the poll does not list. It is planned anew each time, for so many
+-- points (and the feed's row): few are looked up one by one, many by a scan of all prices.
+CREATE FUNCTION price_seen(in_round int8, points int8) RETURNS TABLE (pool_id int4, observed_us int8, dated bool, effective_us int8, price_micros int8, source text,
 	several bool, known_id int4, was int8, was_us int8, confirmed_us int8, fade_us int8, mine bool) LANGUAGE plpgsql SET enable_nestloop = on AS $$
 BEGIN
-	RETURN QUERY EXECUTE $q$
+	RETURN QUERY EXECUTE format($q$
 SELECT i.pool_id, i.observed_us, i.effective_us > 0, CASE WHEN i.effective_us = 0 THEN i.observed_us ELSE i.effective_us END,
 	i.price_micros, i.source, i.several, l.pool_id, l.price_micros, l.effective_us, l.observed_us, coalesce(l.fade_us, l.changed_us),
 	coalesce(l.round_id = $1, false)
-FROM price_in i LEFT JOIN pool_price l ON l.pool_id = i.pool_id
+FROM (SELECT * FROM price_in LIMIT %s) i LEFT JOIN pool_price l ON l.pool_id = i.pool_id
 WHERE i.pool_id > 0 AND (NOT i.several AND i.price_micros = l.price_micros AND l.round_id = $1 AND l.state IN ('fresh', 'frozen')
 	AND i.source = l.source AND i.effective_us <= l.effective_us AND i.observed_us >= l.observed_us) IS NOT TRUE
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.pool_id, l.price_micros, l.effective_us, l.observed_us, coalesce(l.fade_us, l.changed_us), true
 FROM pool_price l WHERE l.round_id = $1 AND l.pool_id NOT IN (SELECT i.pool_id FROM price_in i)
-	$q$ USING in_round;
+	$q$, points + 1) USING in_round;
 END $$;
 
 -- Stores the points that price_move leaves. Several points of one pool keep their order: the newest has the poll's observed_us, each older one a
 -- microsecond less. Known history is left out. A pool's newest point confirms the known price even with an earlier date, since a price list knows only
 -- its own dates.
-CREATE FUNCTION price_rest(in_round int8) RETURNS TABLE (looked int8, changed int8, pools int8) LANGUAGE plpgsql SET enable_nestloop = off AS $$
+CREATE FUNCTION price_rest(in_round int8, points int8) RETURNS TABLE (looked int8, changed int8, pools int8) LANGUAGE plpgsql SET enable_nestloop = off AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY
 	WITH s AS MATERIALIZED (
-		SELECT * FROM price_seen(in_round)
+		SELECT * FROM price_seen(in_round, points)
 	), d AS (
 		SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) AS next_us
 		FROM (SELECT DISTINCT ON (pool_id, effective_us) * FROM s WHERE several ORDER BY pool_id, effective_us, observed_us DESC) x
@@ -125,7 +124,7 @@ BEGIN
 			fade_1 = CASE WHEN m.to_us IS NULL THEN l.fade_1 ELSE coalesce(l.fade_1, 0) * m.k + m.w1 END,
 			fade_2 = CASE WHEN m.to_us IS NULL THEN l.fade_2 ELSE coalesce(l.fade_2, 0) * m.k + m.w2 END,
 			round_id = coalesce(in_round, l.round_id)
-		FROM m WHERE m.was IS NOT NULL AND l.pool_id = m.pool_id
+		FROM m WHERE m.was IS NOT NULL AND l.pool_id = m.pool_id AND l.pool_id = ANY (ARRAY(SELECT pool_id FROM m WHERE was IS NOT NULL))
 			AND NOT (m.mine AND m.to_us IS NULL AND m.price_micros = l.price_micros AND m.source = l.source AND m.effective_us <= l.effective_us
 				AND l.state IN ('fresh', 'frozen'))
 	), fresh AS (
@@ -136,7 +135,7 @@ BEGIN
 	), gone AS (
 		UPDATE pool_latest l SET round_id = NULL, observed_us = s.confirmed_us
 		FROM (SELECT DISTINCT known_id, confirmed_us FROM s WHERE mine AND NOT EXISTS (SELECT FROM n WHERE n.pool_id = s.known_id)) s
-		WHERE l.pool_id = s.known_id
+		WHERE l.pool_id = s.known_id AND l.pool_id = ANY (ARRAY(SELECT known_id FROM s WHERE mine))
 	)
 	SELECT (SELECT count(*) FROM s WHERE pool_id IS NOT NULL), (SELECT count(*) FROM later) + (SELECT count(*) FROM changed),
 		(SELECT count(*) FROM m);
@@ -153,14 +152,14 @@ DECLARE
 	poll record;
 	round record;
 BEGIN
+	points := (SELECT count(*) FROM price_in WHERE pool_id > 0);
 	SELECT split_part(source, E'\n', 1) AS provider, split_part(source, E'\n', 2) AS region, split_part(source, E'\n', 3) AS feed,
 		observed_us, price_micros > 0 AS moves INTO poll
 	FROM price_in WHERE pool_id = 0 AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = effective_us FOR KEY SHARE) LIMIT 1;
 	IF NOT FOUND THEN
-		RETURN QUERY SELECT * FROM price_rest(NULL);
+		RETURN QUERY SELECT * FROM price_rest(NULL, points);
 		RETURN;
 	END IF;
-	points := (SELECT count(*) - 1 FROM price_in);
 	SELECT id, confirmed_us INTO round FROM price_round
 	WHERE provider = poll.provider AND region = poll.region AND feed = poll.feed FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
@@ -177,7 +176,7 @@ BEGIN
 	IF stands THEN
 		RETURN QUERY SELECT moved, moved, moved;
 	ELSE
-		RETURN QUERY SELECT r.looked + moved, r.changed + moved, r.pools + moved FROM price_rest(round.id) r;
+		RETURN QUERY SELECT r.looked + moved, r.changed + moved, r.pools + moved FROM price_rest(round.id, points) r;
 	END IF;
 	UPDATE price_round SET confirmed_us = poll.observed_us WHERE id = round.id AND confirmed_us < poll.observed_us;
 END $$;
