@@ -57,6 +57,16 @@ static void a_poll_confirms_what_it_lists_and_writes_only_what_changed(void **st
 	at[0].observed_us = NOW_US + 70;
 	prices_poll(at, 1);
 	confirmed_are("70 fresh, 60 frozen, 60 frozen");
+	/* A poll that finds the price of the round alone, but stale. */
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale' WHERE pool_id = 1");
+	at[0].observed_us = NOW_US + 80;
+	assert_int_equal(prices_poll(at, 1).changed, 0);
+	confirmed_are("80 fresh, 60 frozen, 60 frozen");
+	/* A poll that began before the last one brings no price. */
+	assert_int_equal(prices_poll(&(struct point){ 1, 600, 0, NOW_US + 75 }, 1).changed, 0);
+	assert_int_equal(testdb_int(dsn,
+			     "SELECT max(price_micros) FROM price_point WHERE pool_id = 1"),
+	    500);
 }
 
 static void a_poll_without_the_lease_confirms_only_its_own_pools(void **state)
@@ -169,7 +179,9 @@ static void a_small_feed_reads_only_its_own_pools(void **state)
 	poll_reads("large", NOW_US, 100, 1000000, few + 1, all);
 	poll_reads("small", NOW_US, 100, 1000000, 1, few);
 	testdb_exec(dsn, "ANALYZE pool_latest");
-	/* The same prices, one new price, and one pool less. */
+	/* The same prices, one that is stale, a new one, and one pool less. */
+	assert_in_range(poll_reads("small", NOW_US, 100, 1000000, 1, few), few, 10 * few);
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale' WHERE pool_id = 1");
 	assert_in_range(poll_reads("small", NOW_US + 1, 100, 1000000, 1, few), few, 10 * few);
 	assert_in_range(poll_reads("small", NOW_US + 2, 100, few, 1, few), few, 10 * few);
 	assert_in_range(poll_reads("small", NOW_US + 3, 100, few, 1, few - 1), few, 10 * few);
