@@ -11,10 +11,12 @@
 #define ROW_BYTES 100 /* of a row as text, at most */
 #define FEED_POOLS 300 /* of a small feed: a region of a large provider has that many */
 
-/* Stored in turn: polls with so many new prices of 100, and rows by COPY. */
-enum what { NOTHING_NEW, A_TENTH_NEW, ALL_NEW, BARE_COPY, WHATS };
+/* Stored in turn: polls with so many new prices of 100, and the least that all new prices need: as
+ * many points by COPY, and as many latest rows by an UPDATE without triggers. */
+enum what { NOTHING_NEW, A_TENTH_NEW, ALL_NEW, BARE_COPY, BARE_UPDATE, WHATS };
 static const int new_of_100[] = { 0, 10, 100 };
-static const char *const what_names[] = { "nothing new", "a tenth new", "all new", "bare COPY" };
+static const char *const what_names[] = { "nothing new", "a tenth new", "all new", "bare COPY",
+	"bare UPDATE" };
 
 struct sample {
 	int64_t us[WHATS][ROUNDS], cpu_us[WHATS][ROUNDS]; /* cpu: of the server */
@@ -136,7 +138,7 @@ static size_t rows_make(struct poll_bench *b)
 	return n;
 }
 
-static void copy_must(struct poll_bench *b, ExecStatusType want)
+static void result_must(struct poll_bench *b, ExecStatusType want)
 {
 	for (PGresult *r; (r = PQgetResult(b->copier)) != NULL; PQclear(r)) {
 		if (PQresultStatus(r) != want) {
@@ -153,10 +155,16 @@ static void copy_must(struct poll_bench *b, ExecStatusType want)
 static void copy_store(struct poll_bench *b, size_t n)
 {
 	(void)PQsendQuery(b->copier, "COPY price_point FROM STDIN");
-	copy_must(b, PGRES_COPY_IN);
+	result_must(b, PGRES_COPY_IN);
 	(void)PQputCopyData(b->copier, b->rows, (int)n);
 	(void)PQputCopyEnd(b->copier, NULL);
-	copy_must(b, PGRES_COMMAND_OK);
+	result_must(b, PGRES_COMMAND_OK);
+}
+
+static void update_store(struct poll_bench *b)
+{
+	(void)PQsendQuery(b->copier, "UPDATE pool_latest SET observed_us = observed_us");
+	result_must(b, PGRES_COMMAND_OK);
 }
 
 static void sample_take(struct poll_bench *b, enum what what, int round, struct sample *s)
@@ -167,6 +175,8 @@ static void sample_take(struct poll_bench *b, enum what what, int round, struct 
 
 	if (what == BARE_COPY) {
 		copy_store(b, n);
+	} else if (what == BARE_UPDATE) {
+		update_store(b);
 	} else {
 		poll_store(b, "", 0, b->w->pools, new_of_100[what]);
 	}
@@ -247,6 +257,8 @@ void price_writes_bench(const struct price_writes *w)
 	for (int64_t i = 0; i < w->pools; i++) {
 		b.prices[i] = price_writes_price(i + 1);
 	}
+	(void)PQsendQuery(b.copier, "SET session_replication_role = replica"); /* no triggers */
+	result_must(&b, PGRES_COMMAND_OK);
 	poll_store(&b, "", 0, w->pools, 0); /* the first poll of a feed makes its round */
 	b.now_us++;
 	for (int i = 0; i < ROUNDS; i++) {
