@@ -50,7 +50,7 @@ BEGIN
 END $$;
 
 -- Returns all points but those that only confirm, and the pools of the round that the poll does not list. It is planned anew each time, for so many
--- points (and the feed's row): few are looked up one by one, many by a scan of all prices.
+-- points and the feed's row. Few are looked up one by one, many by a scan of all prices.
 CREATE FUNCTION price_seen(in_round int8, points int8) RETURNS TABLE (pool_id int4, observed_us int8, dated bool, effective_us int8, price_micros int8, source text,
 	several bool, known_id int4, was int8, was_us int8, confirmed_us int8, fade_us int8, mine bool) LANGUAGE plpgsql SET enable_nestloop = on AS $$
 BEGIN

@@ -11,7 +11,7 @@
 #define ROW_BYTES 100 /* of a row as text, at most */
 #define FEED_POOLS 300 /* of a small feed: a region of a large provider has that many */
 
-/* Stored in turn: polls with so many new prices of 100, and the least that all new prices need: as
+/* Stored in turn: polls with so many new prices of 100. Then the least that all new prices need: as
  * many points by COPY, and as many latest rows by an UPDATE without triggers. */
 enum what { NOTHING_NEW, A_TENTH_NEW, ALL_NEW, BARE_COPY, BARE_UPDATE, WHATS };
 static const int new_of_100[] = { 0, 10, 100 };
