@@ -175,5 +175,7 @@ static void upload_urls_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind upload_urls_kind = { .name = "upload_urls",
+	.wakes = TOUCH_CHECKPOINT | TOUCH_ATTEMPT | TOUCH_JOB,
+	.idle_ticks = 10,
 	.state_size = sizeof(struct upload_urls),
 	.pass = upload_urls_pass };

@@ -440,5 +440,6 @@ static void files_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind files_kind = { .name = "files",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct files_state),
 	.pass = files_pass };

@@ -442,6 +442,7 @@ static void fleet_fini(void *state)
 }
 
 const struct recon_kind fleet_kind = { .name = "fleet",
+	.wakes = TOUCH_FLEET | TOUCH_NODE | TOUCH_ATTEMPT | TOUCH_JOB | TOUCH_MARKET,
 	.state_size = sizeof(struct fleet_pace),
 	.fini = fleet_fini,
 	.pass = fleet_pass };

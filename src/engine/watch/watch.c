@@ -375,11 +375,13 @@ static void places_read(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		struct watch_place *p = watch_place(e, rows[i].provider, rows[i].region);
+		bool known = engine_provider(e, rows[i].provider) != NULL;
 		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
 
 		bool more = p->after_id > 0 && !p->noticing;
 
-		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
+		if (known && !p->asking &&
+		    (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
 			place_ask(s->r, p);
 		}
 	}
@@ -525,6 +527,7 @@ static void watch_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind watch_kind = { .name = "watch",
+	.ticks = 2,
 	.state_size = sizeof(struct watch_places),
 	.fini = watch_fini,
 	.pass = watch_pass };

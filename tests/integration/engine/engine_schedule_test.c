@@ -509,6 +509,59 @@ static void test_many_blocked_among_many_running_are_weighed_one_at_a_time(void 
 	world_kill(w);
 }
 
+static void await_state(struct world *w, int64_t job, const char *state)
+{
+	char sql[100];
+
+	(void)snprintf(sql, sizeof(sql),
+	    "SELECT count(*) FROM job WHERE id = %" PRId64 " AND state = '%s' AND why <> ''", job,
+	    state);
+	world_until(w, LIMIT, sql);
+}
+
+/* Thousands of one ask that nobody can fulfil, and asks that are blocked until a limit rises, a
+ * machine comes free or a pool appears. */
+static void test_a_blocked_ask_is_answered_again_when_its_cause_moves(void **state)
+{
+	struct world *w = *state;
+	int64_t first, second, third, other;
+
+	world_reset(w, true);
+	w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	w->conf.idle_keep_us = 15 * SPOT_US_PER_S;
+	schedule_policy_default(&w->conf.schedule);
+	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs */
+	quota_add(w, 12);
+	job_of(w, 0, "none", 3600);
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "created_us, queued_us) SELECT name || i, owner, team, project, class, spec, source, "
+	    "state, state_us, created_us, queued_us FROM job, generate_series(1, 5000) i");
+	world_start(w);
+	/* The first says why with its options, those behind it only why. */
+	world_until(w, LIMIT, "SELECT count(*) > 10 FROM job WHERE why LIKE 'no %pool suits%'");
+	assert_in_range(world_int(w, "SELECT count(*) FROM decision"), 1, 10);
+	first = job_of(w, 0, "a1", 36000);
+	await_state(w, first, "RUNNING");
+	second = job_of(w, 0, "a1", 36000);
+	other = job_of(w, 0, "b1", 36000);
+	await_state(w, second, "QUEUED");
+	await_state(w, other, "QUEUED");
+	world_sql(w, "UPDATE quota SET quota_limit = 24");
+	await_state(w, second, "RUNNING");
+	third = job_of(w, 0, "a1", 36000);
+	await_state(w, third, "QUEUED");
+	end_job(w, (int)first);
+	await_state(w, third, "RUNNING");
+	assert_int_equal(w->cloud.launches, 2);
+	world_sql(w, "UPDATE quota SET quota_limit = 36");
+	world_pool(w, "z2", "b1", "spot", 1000000);
+	await_state(w, other, "RUNNING");
+	world_sql(w, "UPDATE job SET state = 'CANCELLED' WHERE state = 'QUEUED'");
+	world_exit_all(w);
+	world_empty(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -517,6 +570,7 @@ int main(int argc, char **argv)
 		    test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
 		cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
 		cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
+		cmocka_unit_test(test_a_blocked_ask_is_answered_again_when_its_cause_moves),
 		cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
 		cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 		cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),

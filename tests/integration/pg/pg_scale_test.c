@@ -1,5 +1,5 @@
 /* Frequent statements read only their own rows, however much was written before: budgets, sets of
- * gangs, lost work. */
+ * gangs, lost work, waiting jobs. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"
@@ -181,6 +181,116 @@ static void of_lost_lines_the_first_are_read_and_all_are_booked(void **state)
 	assert_int_equal(cost_holds(2), 1);
 }
 
+/* ---- the window of the queue
+ * ---------------------------------------------------------------------------------------- */
+
+/* The ids of a window, those of its slice in brackets; the walk goes on behind them. */
+static const char *window_text(struct q_engine_assign_jobs *p)
+{
+	struct q_engine_assign_jobs_row *rows;
+	struct pg_req req = { 0 };
+	char *ret = arena_printf(arena, "%s", "");
+	size_t n;
+
+	q_engine_assign_jobs(pg, &req, p, no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_string_equal(req.op.err.text, "");
+	n = q_engine_assign_jobs_rows(&req, arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		ret = arena_printf(arena,
+		    rows[i].slice_ask >= 0 ? "%s%s(%" PRId64 ")" : "%s%s%" PRId64, ret,
+		    i > 0 ? " " : "", rows[i].id);
+		p->after = MAX(p->after, rows[i].slice_ask);
+	}
+	pg_req_fini(&req);
+	return ret;
+}
+
+static int64_t ask_of(int job)
+{
+	return strtoll(testdb_text(dsn,
+			   arena_printf(arena, "SELECT ask FROM job WHERE id = %d", job)),
+	    NULL, 10);
+}
+
+/* Two groups of priority 0, the first of four jobs; 9 comes before them and 10 after. */
+static void groups_make(void)
+{
+	testdb_exec(dsn,
+	    "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, "
+	    "state_us, created_us, queued_us, not_before_us) SELECT 'j', 'me', 'ml', 'p', "
+	    "'training', CASE i WHEN 9 THEN 7 WHEN 10 THEN -5 ELSE 0 END, CASE WHEN i < 5 THEN "
+	    "'{\"vcpus\":1}' ELSE '{}' END::jsonb, '', 'QUEUED', 1, 1, 1, CASE i WHEN 10 THEN 2e18 "
+	    "END FROM generate_series(1, 5000) i");
+}
+
+static void every_group_of_the_queue_has_its_turn(void **state)
+{
+	struct q_engine_assign_jobs p = { .head = 20,
+		.each = 2,
+		.after = -1,
+		.at_us = SPOT_US_PER_S };
+	bool first;
+
+	(void)state;
+	groups_make();
+	first = ask_of(1) < ask_of(5);
+	assert_string_equal(window_text(&p), "9 1 2 5 6 10");
+	p.head = 3;
+	p.slice = 2;
+	assert_string_equal(window_text(&p), first ? "(9) (1) 2" : "(9) (5) 6");
+	p.head = 1;
+	p.slice = 1;
+	p.after = ask_of(9);
+	assert_string_equal(window_text(&p), first ? "9 (1)" : "9 (5)");
+	assert_string_equal(window_text(&p), first ? "9 (5)" : "9 (1)");
+	assert_string_equal(window_text(&p), "9 (10)");
+	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED'");
+	assert_string_equal(window_text(&p), "");
+}
+
+/* Thousands of jobs of one ask stand before others. */
+static void a_blocked_group_costs_no_row(void **state)
+{
+	const int64_t held[] = { 8 }, own[] = { 7 };
+	int64_t blocked[2];
+	struct q_engine_assign_jobs p = { .head = 20,
+		.each = 2,
+		.after = -1,
+		.at_us = SPOT_US_PER_S,
+		.blocked = blocked,
+		.blocked_n = 1 };
+
+	(void)state;
+	groups_make();
+	blocked[0] = ask_of(5);
+	assert_string_equal(window_text(&p), "9 1 2 10");
+	blocked[0] = MIN(ask_of(1), ask_of(5));
+	blocked[1] = MAX(ask_of(1), ask_of(5));
+	p.blocked_n = 2;
+	assert_string_equal(window_text(&p), "9 10");
+	/* A job with held capacity and one whose machine is ready are read beside others. */
+	p.held = held;
+	p.own = own;
+	p.held_n = p.own_n = 1;
+	assert_string_equal(window_text(&p), "9 7 8 10");
+	/* A changed file is another ask. */
+	testdb_exec(dsn, "UPDATE job SET spec = '{\"vcpus\":2}' WHERE id = 6");
+	assert_string_equal(window_text(&p), "9 6 7 8 10");
+	/* A job whose machine is on its way leaves its place to the next. */
+	testdb_exec(dsn,
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
+	    "gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES "
+	    "('p', 'r', 'z', 'z', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1)");
+	testdb_exec(dsn,
+	    "INSERT INTO node (pool_id, job_id, state, state_us, token, name, price_micros, "
+	    "created_us) VALUES (1, 1, 'BOOTING', 1, 't', 'n', 1, 1)");
+	p.held_n = p.own_n = 0;
+	blocked[0] = ask_of(5);
+	p.blocked_n = 1;
+	assert_string_equal(window_text(&p), "9 2 3 6 10");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +299,8 @@ int main(void)
 		T(two_that_write_the_first_sum_of_a_job_count_each_line_once),
 		T(sets_that_were_decided_are_not_read_again),
 		T(of_lost_lines_the_first_are_read_and_all_are_booked),
+		T(every_group_of_the_queue_has_its_turn),
+		T(a_blocked_group_costs_no_row),
 	};
 
 	return STORE_TESTS(tests);

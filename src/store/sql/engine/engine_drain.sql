@@ -187,10 +187,12 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 -- lane: long
 SELECT t.id, t.state, t.epoch, t.cancel, t.left FROM (
 	SELECT j.id, j.state, j.epoch, true AS cancel, NULL::int8 AS left FROM job j
-	WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+	WHERE (j.cancel_us IS NOT NULL OR j.state = 'PARKED') AND j.cancel_us IS NOT NULL
+		AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
 	UNION ALL
 	SELECT j.id, j.state, j.epoch, false, b.left FROM job j CROSS JOIN LATERAL (SELECT job_budget_left(j, $2, $3) AS left) b
-	WHERE $1 AND j.state = 'PARKED' AND j.cancel_us IS NULL AND coalesce(b.left >= j.park_need_micros, true)) t
+	WHERE $1 AND (j.cancel_us IS NOT NULL OR j.state = 'PARKED')
+		AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.state = 'PARKED' AND j.cancel_us IS NULL AND coalesce(b.left >= j.park_need_micros, true)) t
 WHERE NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = t.id AND (a.ended_us IS NULL OR NOT a.settled))
 ORDER BY t.id LIMIT 200
 
