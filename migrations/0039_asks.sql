@@ -63,6 +63,18 @@ CREATE FUNCTION job_group(of_ask int8, most int8) RETURNS SETOF int8 LANGUAGE sq
 	SELECT j.id FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.ask = $1 AND NOT job_flying(j.id, j.num_nodes)
 	ORDER BY j.queued_us, j.id LIMIT $2
 $$;
+-- Returns the first `most` jobs of the queue's order (job_queue, some thousands at most), at most `each` of an ask, without
+-- those of blocked asks and those that have machines on their way. Asks are in no order among equals, so this keeps the
+-- turn of teams and deadlines where many asks wait.
+CREATE FUNCTION job_head(blocked int8[], each int8, most int8) RETURNS SETOF int8 LANGUAGE sql STABLE ROWS 300 AS $$
+	SELECT id FROM (SELECT id, n, row_number() OVER (PARTITION BY ask ORDER BY n) AS k
+		FROM (SELECT j.id, j.ask, j.num_nodes, q.n
+			FROM (SELECT job_id, row_number() OVER (ORDER BY effective DESC, pos) AS n FROM job_queue) q JOIN job j ON j.id = q.job_id
+			WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND NOT EXISTS (SELECT FROM unnest($1) b WHERE b = j.ask)
+			ORDER BY q.n LIMIT 4 * $3) x
+		WHERE NOT job_flying(id, num_nodes)) y
+	WHERE k <= $2 ORDER BY n LIMIT $3
+$$;
 
 -- Indexes for looks of reconcilers, so that a look costs its rows. Jobs that are to end or may go on:
 CREATE INDEX job_ending ON job (id) WHERE (cancel_us IS NOT NULL OR state = 'PARKED') AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED');

@@ -16,8 +16,8 @@
  * held room stays in the window, so later slices only fill in. So does a job whose machine is
  * ready, since that costs money.
  *
- * Past the first 300 jobs the order is approximate. A resource freed during a walk goes to the next
- * slice, even if a higher-priority job was in a slice already read.
+ * Past the first 300 jobs that are not blocked the order is approximate. A resource freed during a
+ * walk goes to the next slice, even if a higher-priority job was in a slice already read.
  */
 #include "base/base.h"
 #include "base/hash.h"

@@ -291,6 +291,33 @@ static void a_blocked_group_costs_no_row(void **state)
 	assert_string_equal(window_text(&p), "9 2 3 6 10");
 }
 
+/* Each job asks for something else, and the queue's order is the reverse of their ids. */
+static void the_head_is_the_queues_however_many_ask(void **state)
+{
+	struct q_engine_assign_jobs p = { .head = 3,
+		.each = 2,
+		.after = -1,
+		.at_us = SPOT_US_PER_S };
+	int64_t blocked[1];
+	const char *first, *most = "1000 999 998";
+
+	(void)state;
+	groups_make();
+	testdb_exec(dsn,
+	    "DELETE FROM job WHERE id > 1000; UPDATE job SET priority = 0, not_before_us = NULL, "
+	    "spec = jsonb_build_object('vcpus', id); INSERT INTO job_queue SELECT id, 1001 - id, "
+	    "0, "
+	    "0, '', 1 FROM job");
+	first = window_text(&p);
+	assert_memory_equal(first, most, strlen(most));
+	blocked[0] = ask_of(999);
+	p.blocked = blocked;
+	p.blocked_n = 1;
+	first = window_text(&p);
+	most = "1000 998 997";
+	assert_memory_equal(first, most, strlen(most));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +328,7 @@ int main(void)
 		T(of_lost_lines_the_first_are_read_and_all_are_booked),
 		T(every_group_of_the_queue_has_its_turn),
 		T(a_blocked_group_costs_no_row),
+		T(the_head_is_the_queues_however_many_ask),
 	};
 
 	return STORE_TESTS(tests);

@@ -4,7 +4,8 @@
 -- Returns the waiting jobs that this pass considers, in the order of the queue. Jobs of equal ask
 -- are one group (job.ask). The groups in blocked, which is sorted, are left out without reading
 -- their jobs. For the others it returns:
--- - the first jobs (head) of the first groups, at most `each` of a group;
+-- - the first jobs (head) of the queue, at most `each` of a group;
+-- - as many of the first groups by priority, since a new job has no place in the queue yet;
 -- - the same of a slice of the groups after the ask `after`. So every group is considered, whatever
 --   is before it;
 -- - jobs that capacity is reserved for, beside others;
@@ -30,7 +31,9 @@
 -- writes: no
 -- lane: long
 WITH RECURSIVE w AS MATERIALIZED (
-	(SELECT h AS id, -1::int8 AS at FROM job_asks_open(-1, $5, $1) g, job_group(g, $3) h LIMIT $1)
+	(SELECT h AS id, -1::int8 AS at FROM job_head($5, $3, $1) h)
+	UNION ALL
+	(SELECT h, -1 FROM job_asks_open(-1, $5, $1) g, job_group(g, $3) h LIMIT $1)
 	UNION ALL
 	(SELECT h, g FROM job_asks_open($4, $5, $2) g, job_group(g, $3) h LIMIT $2)
 	UNION ALL
