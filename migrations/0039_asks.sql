@@ -21,12 +21,14 @@ END
 $$;
 CREATE TRIGGER job_asks BEFORE INSERT OR UPDATE OF spec, state, epoch, priority, fleet_id, deadline_us, not_before_us, team, class,
 	budget_micros, checkpoint_id ON job FOR EACH ROW WHEN (NEW.state IN ('QUEUED', 'DRAINING')) EXECUTE FUNCTION job_ask_set();
-UPDATE job SET ask = job_ask(job) WHERE state IN ('QUEUED', 'DRAINING');
+-- The engine numbers the jobs that wait already, in pages (engine_ask_number).
 
 -- The jobs of an ask, the first to wait first.
 CREATE INDEX job_waits ON job (ask, queued_us, id) WHERE state = 'QUEUED' AND cancel_us IS NULL;
 -- The queue by priority, for its order.
 CREATE INDEX job_order ON job (priority DESC, id) WHERE state = 'QUEUED' AND cancel_us IS NULL;
+-- Waiting jobs whose ask has no number yet.
+CREATE INDEX job_unnumbered ON job (id) WHERE ask = 0 AND state IN ('QUEUED', 'DRAINING');
 -- Waiting jobs that do not say why yet.
 CREATE INDEX job_untold ON job (ask, id) WHERE state = 'QUEUED' AND cancel_us IS NULL AND why = '';
 
@@ -82,3 +84,30 @@ CREATE INDEX job_ending ON job (id) WHERE (cancel_us IS NOT NULL OR state = 'PAR
 CREATE INDEX node_watched ON node (pool_id) WHERE state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND ref IS NOT NULL;
 -- Replacements of a machine, and those that failed:
 CREATE INDEX node_replaces ON node (replaces_id) WHERE replaces_id IS NOT NULL;
+
+-- The time of [from_us, to_us) in which the machine ran other jobs.
+CREATE FUNCTION node_lent_us(of_node int8, to_others_than int8, from_us int8, to_us int8) RETURNS int8 LANGUAGE sql STABLE AS $$
+	SELECT coalesce(sum(greatest(least(coalesce(a.ended_us, $4), $4) - greatest(a.created_us, $3), 0)), 0)::int8
+	FROM attempt a WHERE a.node_id = $1 AND a.job_id <> $2 AND a.created_us < $4 AND (a.ended_us IS NULL OR a.ended_us > $3)
+$$;
+-- Returns the machines whose time a job pays and that no ledger line has yet. Of a machine that ran several jobs each pays
+-- its own attempts, as the ledger will say. The newest price of the pool or that of the launch, whichever is more.
+CREATE OR REPLACE FUNCTION job_machines(of_job int8, at_us int8) RETURNS TABLE (price_micros int8, open_us int8, goes_on bool) LANGUAGE sql STABLE AS $$
+	SELECT greatest(n.price_micros, p.price_micros), CASE WHEN n.launched_us IS NULL THEN 0 ELSE greatest(w.till - w.since, 0)
+		- node_lent_us(n.id, $1, w.since, w.till) END, n.state NOT IN ('GONE', 'FAILED')
+	FROM node n LEFT JOIN pool_latest p ON p.pool_id = n.pool_id
+	CROSS JOIN LATERAL (SELECT coalesce(n.billed_to_us, n.launched_us) AS since, least(coalesce(n.ended_us, $2), $2) AS till) w
+	WHERE n.job_id = $1 AND n.fleet_id IS NULL AND n.state NOT IN ('GONE', 'FAILED')
+	UNION ALL
+	SELECT greatest(n.price_micros, p.price_micros), greatest(n.ended_us - w.since, 0) - node_lent_us(n.id, $1, w.since, n.ended_us), false
+	FROM node n LEFT JOIN pool_latest p ON p.pool_id = n.pool_id
+	CROSS JOIN LATERAL (SELECT coalesce(n.billed_to_us, n.launched_us) AS since) w
+	WHERE n.job_id = $1 AND n.fleet_id IS NULL AND n.state IN ('GONE', 'FAILED') AND n.ended_us IS NOT NULL
+		AND n.launched_us IS NOT NULL AND (n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
+	UNION ALL
+	SELECT greatest(n.price_micros, p.price_micros),
+		greatest(least(coalesce(a.ended_us, $2), $2) - greatest(a.created_us, n.billed_to_us), 0), a.ended_us IS NULL
+	FROM attempt a JOIN node n ON n.id = a.node_id AND (n.fleet_id IS NOT NULL OR n.job_id IS DISTINCT FROM $1)
+	LEFT JOIN pool_latest p ON p.pool_id = n.pool_id
+	WHERE a.job_id = $1 AND (a.ended_us IS NULL OR n.billed_to_us IS NULL OR n.billed_to_us < a.ended_us)
+$$;

@@ -15,7 +15,9 @@ TOUCHES = {
     "node_sample": None, "api_token": None, "agent_binary": None, "listener": None, "feed": None,
     "provider": None, "price_point": None,
 }
-TOUCH_NAMES = list(dict.fromkeys(v for v in TOUCHES.values() if v)) + ["OTHER"]
+# Their bits. Daemons of two versions tell each other of changes, so a name keeps its place: append only.
+TOUCH_NAMES = ["JOB", "NODE", "ATTEMPT", "GANG", "FLEET", "NOTICE", "CHECKPOINT", "MARKET", "MONEY", "SHARE", "ORPHAN",
+               "ENROL", "VERDICT", "DECISION", "DOCTOR", "OTHER"]
 TOUCH_ALL = (1 << len(TOUCH_NAMES)) - 1
 
 

@@ -134,7 +134,7 @@ static void files_over(struct files *f, enum spot_rc rc)
 	if (q->first != NULL && r->kind != &files_kind &&
 	    loop_mono_us(r->e->loop) - q->from_us > PASS_US) {
 		q->first = NULL;
-		r->dirty = true;
+		r->changed = true;
 	}
 	if (q->first != NULL) {
 		files_begin(q->first);

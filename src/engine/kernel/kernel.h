@@ -153,6 +153,7 @@ struct offers {
 	struct gang_rest *rests;
 	const char **busy;
 	size_t rests_n, busy_n, busy_cap;
+	uint64_t gangs_hash; /* of the rows that they came from */
 };
 
 struct lease;

@@ -13,6 +13,9 @@ void recon_lease_lost(struct engine *e); /* tells every reconciler */
 void recon_drop_steps(struct engine *e);
 void recon_drop(struct engine *e);
 
+/* wake.c: rows of these kinds changed by r's own pass, which knows it. */
+void engine_touch_others(struct recon *r, unsigned touched);
+
 /* act.c: forgets all acts. */
 void act_drop_all(struct engine *e);
 

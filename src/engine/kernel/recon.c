@@ -89,11 +89,11 @@ static void recon_end_pass(struct recon *r)
 {
 	recon_finish(r);
 	if (r->changed || r->touched != 0) {
-		/* It may have more of the same to do. */
-		r->dirty |= r->touched != 0 ? r->touched : TOUCH_ALL;
-		engine_touch(r->e, r->touched);
+		/* It may have more of the same to do. Rows that it wrote itself are no news to it. */
+		r->due_us = 0;
+		engine_touch_others(r, r->touched);
 	}
-	if (r->dirty != 0) {
+	if (r->dirty != 0 || r->due_us == 0) {
 		loop_wake(r->e->loop);
 	}
 }

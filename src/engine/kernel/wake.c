@@ -12,14 +12,26 @@ int32_t engine_day(const struct engine *e)
 	return (int32_t)(engine_now(e) / (INT64_C(86400) * SPOT_US_PER_S));
 }
 
-void engine_touch(struct engine *e, unsigned touched)
+static void touch_all_but(struct engine *e, const struct recon *but, unsigned touched)
 {
 	struct recon *r;
 
 	TAILQ_FOREACH (r, &e->recons, link) {
-		r->dirty |= r->kind->wakes == 0 ? touched : touched & r->kind->wakes;
+		if (r != but) {
+			r->dirty |= r->kind->wakes == 0 ? touched : touched & r->kind->wakes;
+		}
 	}
 	loop_wake(e->loop);
+}
+
+void engine_touch(struct engine *e, unsigned touched)
+{
+	touch_all_but(e, NULL, touched);
+}
+
+void engine_touch_others(struct recon *r, unsigned touched)
+{
+	touch_all_but(r->e, r, touched);
 }
 
 void engine_wake(struct engine *e)

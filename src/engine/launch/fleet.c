@@ -424,7 +424,7 @@ static void fleet_pass(struct recon *r, void *state)
 	struct step *s;
 
 	if (wait_us > 0) {
-		engine_later(r->e, wait_us);
+		recon_later(r, wait_us);
 		return;
 	}
 	s = step_new(r, fleets_in, NULL);

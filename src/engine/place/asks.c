@@ -94,6 +94,16 @@ void asks_count(struct asks *m, int64_t was, int64_t now)
 	}
 }
 
+bool asks_move(const struct asks *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->list[i].moves != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Forgets answers that hold no longer. */
 static void asks_prune(struct asks *m, const struct engine *e, int64_t moves)
 {

@@ -21,9 +21,6 @@
  */
 #include "base/base.h"
 #include "base/hash.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/money/budget.h"
 #include "engine/place/place_priv.h"
 
 #define HEAD_MOST 300
@@ -42,8 +39,6 @@
 #define LOOK_TICKS 10
 /* Rows whose change may free a machine or a quota. */
 #define TOUCH_MOVES (TOUCH_NODE | TOUCH_ATTEMPT | TOUCH_GANG | TOUCH_FLEET | TOUCH_NOTICE)
-/* Files that cannot be signed: the object store is asked again. */
-#define MOUNTS_US (5 * SPOT_US_PER_S)
 
 /* The reconciler's. Only pacing: another daemon begins at the first job. */
 struct assign_state {
@@ -55,229 +50,14 @@ struct assign_state {
 	int64_t moves; /* counts changes of machines and running jobs */
 	uint64_t free_hash; /* of the free nodes when they were last read */
 	int64_t free_us; /* mono: when; 0 = never */
+	int64_t budgets_us; /* mono: when budgets of machines on their way were last looked at */
 	bool own; /* some of them waited for their jobs */
 	bool placing; /* the last pass found places */
 	bool offering; /* free nodes are being offered to all groups */
+	bool offer_again; /* and others came free since: one more round follows */
+	bool room_first; /* the room must be older than the market (preempt.c) */
+	bool numbered; /* every waiting job has the number of its ask */
 };
-
-static bool spec_read(struct recon *r, const struct q_engine_assign_jobs_row *j,
-    struct job_spec **ret)
-{
-	struct spot_err err = { 0 };
-	AUTO(json) json_t *doc = NULL;
-
-	if (json_parse(str_from(j->spec), "job.spec", &doc, &err) != SPOT_OK ||
-	    jobspec_from_json(r->arena, doc, ret, &err) != SPOT_OK) {
-		log_error("job.spec", I64("job", j->id), STR("error", err.text));
-		return false;
-	}
-	return true;
-}
-
-/* ---- one job, stage by stage ----------------------------------------------------------------- */
-
-struct waiting {
-	const struct q_engine_assign_jobs_row *row;
-	struct job_spec *spec;
-	bool queued; /* else it runs or drains */
-};
-
-static bool spec_unread(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	(void)t;
-	return (w->queued && w->row->live) || !spec_read(r, w->row, &w->spec);
-}
-
-/* An agent ends its attempt by a monotonic clock. A step of our wall clock must not end a job for
- * good: a job whose time may be over waits until that is sure. */
-static bool time_over(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct q_engine_assign_jobs_row *j = w->row;
-	int64_t most_us = w->spec->max_duration_s * SPOT_US_PER_S;
-
-	(void)t;
-	if (most_us <= 0 || j->ran_us < most_us) {
-		return false;
-	}
-	if (w->queued && clock_ran_out(r->e, j->ran_us, most_us)) {
-		job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
-		    "max_duration is over");
-	}
-	return true;
-}
-
-static bool budget_used_up(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	(void)t;
-	if (!w->row->has_budget_micros || w->row->budget_left > 0) {
-		return false;
-	}
-	if (w->queued) {
-		struct job_facts f = facts_make(w->row);
-
-		budget_over(r, &f, w->spec);
-	}
-	return true;
-}
-
-static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct q_engine_assign_jobs_row *j = w->row;
-
-	(void)t;
-	if (!w->queued || !j->fleet_closed) {
-		return false;
-	}
-	job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
-	    arena_printf(r->arena,
-		"its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
-		j->fleet_id));
-	return true;
-}
-
-/* Files whose URLs nobody can sign end a job before a machine is bought for it. Wrong names end it
- * at once; a configuration that may be mended ends it as late as a job that no pool suits. */
-static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct q_engine_assign_jobs_row *j = w->row;
-	struct spot_err err = { 0 };
-	enum spot_rc rc = SPOT_OK;
-
-	for (size_t i = 0; i < w->spec->mounts_n && rc == SPOT_OK; i++) {
-		rc = objects_uri_check(r->e, r->arena, w->spec->mounts[i].uri, &err);
-	}
-	if (rc == SPOT_OK) {
-		return false;
-	}
-	if (w->queued &&
-	    (rc == SPOT_INVALID ||
-		(rc == SPOT_CONFIG &&
-		    engine_now(r->e) - j->queued_us >
-			clock_span_us(r->e, r->e->conf.infeasible_us)))) {
-		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
-	} else {
-		job_explain(r, j->id, j->state, j->epoch, err.text);
-		ask_block(r, t, j, err.text, loop_mono_us(r->e->loop) + MOUNTS_US, false, false);
-	}
-	return true;
-}
-
-/* A job that has run before waits for nothing but a place. */
-static bool start_deferred(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	int64_t left = w->row->not_before_us - engine_now(r->e);
-
-	if (!w->queued || w->row->epoch != 0 || left <= 0) {
-		return false;
-	}
-	ask_block(r, t, w->row, "it begins later", loop_mono_us(r->e->loop) + left, false, false);
-	return true;
-}
-
-static bool node_bound(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct q_engine_assign_jobs_row *j = w->row;
-	size_t i = w->queued && j->num_nodes == 1 ? node_choose(r, t, j, w->spec) : SIZE_MAX;
-
-	if (i == SIZE_MAX) {
-		return false;
-	}
-	if (!node_dear(r->e, j, w->spec, &t->nodes[i])) {
-		t->taken[i] = true;
-		bind_start(r, j, w->spec, &t->nodes[i]);
-		return true;
-	}
-	if (j->has_fleet_id) {
-		struct job_facts f = facts_make(j);
-
-		budget_park(r, &f,
-		    budget_need(t->nodes[i].price_micros, 0, budget_end_us(r->e), w->spec));
-		return true;
-	}
-	return false;
-}
-
-static bool held_before(const struct assign_state *st, int64_t job_id)
-{
-	for (size_t i = 0; i < st->was.n; i++) {
-		if (st->was.ids[i] == job_id) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The first of its group was answered already. A job that room is held for is asked all the same:
- * its hold is made anew in each pass. */
-static bool ask_answered(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct ask_answer *a = asks_find(t->asks, w->row->ask);
-
-	return a != NULL && ask_holds(a, r->e, t->moves) && !held_before(r->state, w->row->id);
-}
-
-static bool node_sought(struct recon *r, struct assign_pass *t, struct waiting *w)
-{
-	const struct q_engine_assign_jobs_row *j = w->row;
-	struct job_facts f;
-
-	if (j->inflight) {
-		return true;
-	}
-	if (!j->has_fleet_id) {
-		job_want(r, t, j);
-	} else if (w->queued && !t->room_read) {
-		t->room_wanted = true;
-	} else if (w->queued) {
-		f = facts_make(j);
-		if (!preempt_for_fleet(r, &t->room, &f, w->spec, j->fleet_id)) {
-			ask_block(r, t, j, "no machine of its fleet is free", INT64_MAX, false,
-			    true);
-		}
-	}
-	return true;
-}
-
-/* Run in this order. The first that returns true is the last for the job in this pass. */
-static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct waiting *w) = {
-	spec_unread,
-	time_over,
-	budget_used_up,
-	fleet_closed,
-	mounts_unsignable,
-	start_deferred,
-	node_bound,
-	ask_answered,
-	node_sought,
-};
-
-static void job_decide(struct recon *r, struct assign_pass *t,
-    const struct q_engine_assign_jobs_row *j)
-{
-	struct waiting w = { .row = j, .queued = j->state == JOB_QUEUED };
-
-	for (size_t i = 0; i < ARRAY_LEN(stages) && !stages[i](r, t, &w); i++) {
-	}
-}
-
-void ask_block(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j,
-    const char *why, int64_t until_us, bool market, bool moving)
-{
-	const struct engine *e = r->e;
-	int64_t most = asks_last_us(t->asks, e);
-
-	if (moving) { /* a victim may be preempted again by then */
-		most = MIN(most, MAX(e->conf.schedule.preempt_hold_us / 8, e->conf.tick_us));
-	}
-	if (j->has_budget_micros) {
-		most = MIN(most, e->conf.budget_look_us);
-	}
-	asks_block(t->asks, j->ask,
-	    &(struct ask_answer){ .version = market ? e->offers.version : 0,
-		.moves = moving ? t->moves : 0,
-		.until_us = MIN(until_us, loop_mono_us(e->loop) + most) },
-	    why);
-}
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
@@ -300,7 +80,8 @@ static void pass_resume(struct recon *r, struct assign_pass *t)
 }
 
 /* The next slice goes on behind this one. Only a hint: the next leader begins at the first. A full
- * slice is followed by the next at once; behind the last one a pass waits for a change. */
+ * slice is followed by the next at once; behind the last one a pass waits for a change. A round
+ * that offers free nodes ends before the next begins, or late groups would wait for ever. */
 static void slice_end(struct recon *r, const struct assign_pass *t)
 {
 	struct assign_state *st = r->state;
@@ -312,8 +93,11 @@ static void slice_end(struct recon *r, const struct assign_pass *t)
 		n += t->jobs[i].slice_ask >= 0;
 	}
 	st->after = n < SLICE_MOST || t->jobs_n < HEAD_MOST ? -1 : last;
-	st->offering = st->offering && st->after >= 0;
-	r->changed |= st->after >= 0;
+	if (t->offered && st->after < 0) {
+		st->offering = st->offer_again;
+		st->offer_again = false;
+	}
+	r->changed |= st->after >= 0 || st->offering;
 }
 
 static void pass_end(struct recon *r, struct assign_pass *t, int64_t version)
@@ -323,6 +107,7 @@ static void pass_end(struct recon *r, struct assign_pass *t, int64_t version)
 	asks_count(&st->asks, version, r->e->offers.version);
 	asks_tell(t->asks, r);
 	st->placing = t->wanted > 0;
+	st->room_first = t->room.stale;
 }
 
 static void running_read(struct step *s);
@@ -370,15 +155,10 @@ static void jobs_go_on(struct recon *r, struct assign_pass *t)
 	pass_end(r, t, version);
 }
 
-static void jobs_decide(struct recon *r, void *ctx)
+static void jobs_decide(struct recon *r, struct assign_pass *t)
 {
 	struct assign_state *st = r->state;
-	struct assign_pass *t = ctx;
 
-	if (st->held.n > 0 && !t->room_read) {
-		running_ask(r, t); /* the holds are made anew from it */
-		return;
-	}
 	t->done = arena_array(r->arena, t->jobs_n + 1, sizeof(*t->done));
 	pass_resume(r, t);
 	for (size_t i = 0; i < t->jobs_n; i++) {
@@ -390,20 +170,6 @@ static void jobs_decide(struct recon *r, void *ctx)
 	jobs_go_on(r, t);
 }
 
-static void running_read(struct step *s)
-{
-	struct assign_pass *t = s->ctx;
-
-	t->room.n = q_engine_running_rows(&s->req, s->r->arena, &t->room.rows);
-	t->room.read_us = loop_mono_us(s->r->e->loop);
-	t->room_read = true;
-	if (t->done == NULL) {
-		jobs_decide(s->r, t);
-	} else {
-		jobs_go_on(s->r, t);
-	}
-}
-
 /* An answer that came from an older market is no answer: those groups are read in the next pass. */
 static void market_read(struct recon *r, void *ctx)
 {
@@ -413,7 +179,46 @@ static void market_read(struct recon *r, void *ctx)
 	jobs_decide(r, t);
 }
 
+/* The market may be another than before the room was read. Its offers stay until the pass ends. */
+static void market_read_again(struct recon *r, void *ctx)
+{
+	jobs_go_on(r, ctx);
+}
+
+static void jobs_go(struct recon *r, struct assign_pass *t);
+
+static void running_read(struct step *s)
+{
+	const struct assign_state *st = s->r->state;
+	struct assign_pass *t = s->ctx;
+
+	t->room.n = q_engine_running_rows(&s->req, s->r->arena, &t->room.rows);
+	t->room.read_us = loop_mono_us(s->r->e->loop);
+	t->room_read = true;
+	if (st->room_first) {
+		offers_invalidate(s->r->e);
+	}
+	if (t->done == NULL) {
+		jobs_go(s->r, t);
+	} else {
+		offers_need(s->r, market_read_again, t);
+	}
+}
+
 static void jobs_read(struct step *s);
+
+/* A job whose machine is on its way is read for its budget this often. */
+static bool budgets_due(const struct recon *r)
+{
+	struct assign_state *st = r->state;
+	int64_t now = loop_mono_us(r->e->loop);
+
+	if (st->budgets_us != 0 && now - st->budgets_us < r->e->conf.budget_look_us) {
+		return false;
+	}
+	st->budgets_us = now;
+	return true;
+}
 
 static void jobs_ask(struct recon *r, struct assign_pass *t)
 {
@@ -433,6 +238,7 @@ static void jobs_ask(struct recon *r, struct assign_pass *t)
 	}
 	st->own = own_n > 0;
 	t->version = r->e->offers.version;
+	t->offered = st->offering;
 	STEP(s, engine_assign_jobs,
 	    (&(struct q_engine_assign_jobs){ .head = HEAD_MOST,
 		.slice = SLICE_MOST,
@@ -447,6 +253,7 @@ static void jobs_ask(struct recon *r, struct assign_pass *t)
 		.own = own,
 		.own_n = own_n,
 		.spare = spare > 0,
+		.budgets = budgets_due(r),
 		.at_us = engine_now(r->e),
 		.end_us = budget_end_us(r->e),
 		.next = st->next,
@@ -472,8 +279,9 @@ static void nodes_keep(struct recon *r, struct assign_pass *t, struct step *s)
 		}
 	}
 	if (h != st->free_hash && h != HASH_START) {
+		st->offer_again = st->offering;
+		st->after = st->offering ? st->after : -1;
 		st->offering = true;
-		st->after = -1;
 	}
 	st->free_hash = h;
 	st->free_us = loop_mono_us(r->e->loop);
@@ -498,8 +306,24 @@ static void nodes_ask(struct recon *r, struct assign_pass *t, void (*then)(struc
 	STEP(s, engine_free_nodes, (&(struct q_engine_free_nodes){ .most = FREE_MOST }));
 }
 
+/* Reads what the jobs are decided by: the room first if one needs it, then free nodes, then the
+ * market. */
+static void jobs_go(struct recon *r, struct assign_pass *t)
+{
+	const struct assign_state *st = r->state;
+
+	if ((st->held.n > 0 || st->room_first) && !t->room_read) {
+		running_ask(r, t);
+	} else if (!t->nodes_read) {
+		nodes_ask(r, t, nodes_then_market);
+	} else {
+		offers_need(r, market_read, t);
+	}
+}
+
 static void jobs_read(struct step *s)
 {
+	struct assign_state *st = s->r->state;
 	struct assign_pass *t = s->ctx;
 	bool any = false;
 
@@ -507,13 +331,12 @@ static void jobs_read(struct step *s)
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		any |= t->jobs[i].state == JOB_QUEUED || !t->jobs[i].inflight;
 	}
-	if (!any) {
+	if (any) {
+		jobs_go(s->r, t);
+	} else {
+		st->room_first = false;
 		slice_end(s->r, t);
 		asks_tell(t->asks, s->r);
-	} else if (!t->nodes_read) {
-		nodes_ask(s->r, t, nodes_then_market);
-	} else {
-		offers_need(s->r, market_read, t);
 	}
 }
 
@@ -536,24 +359,53 @@ static void market_looked_at(struct recon *r, void *ctx)
 	}
 }
 
+/* A daemon of before 0039 has numbered no asks. They are numbered in pages, before any job is
+ * placed: jobs without a number would count as one group. */
+#define NUMBER_MOST 5000
+
+static void asks_numbered(struct step *s)
+{
+	struct assign_state *st = s->r->state;
+
+	st->numbered = pg_rows(s->req.result) < NUMBER_MOST;
+	s->r->changed = true;
+}
+
+static void asks_number(struct recon *r)
+{
+	struct step *s = step_new(r, asks_numbered, NULL);
+
+	STEP(s, engine_ask_number,
+	    (&(struct q_engine_ask_number){ .most = NUMBER_MOST, .fence = r->epoch }));
+}
+
 static void assign_pass(struct recon *r, void *state)
 {
 	struct assign_state *st = state;
 	struct assign_pass *t = arena_alloc(r->arena, sizeof(*t));
-	const struct offers *o = &r->e->offers;
+	bool moved = (r->seen & TOUCH_MOVES) != 0;
 
+	if (!st->numbered) {
+		asks_number(r);
+		return;
+	}
 	deadline_pass_begins(r->e);
 	if (st->moves == 0) {
 		st->after = -1;
 		st->moves = 1;
 	}
-	st->moves += (r->seen & TOUCH_MOVES) != 0;
+	if (moved && asks_move(&st->asks)) {
+		offers_invalidate(r->e); /* the move may have freed a quota */
+	}
+	st->moves += moved;
 	t->room.held = &st->held;
 	t->asks = &st->asks;
+	t->was = &st->was;
 	t->moves = st->moves;
 	t->ranked_ask = -1;
 	/* Blocked groups wait for the market among others, and read none themselves. */
-	if (st->asks.n > 0 && ((r->seen & TOUCH_MARKET) != 0 || look_due(r, o->read_us))) {
+	if (st->asks.n > 0 &&
+	    ((r->seen & TOUCH_MARKET) != 0 || look_due(r, r->e->offers.read_us))) {
 		offers_need(r, market_looked_at, t);
 	} else {
 		market_looked_at(r, t);
@@ -565,6 +417,7 @@ static void assign_forget(void *state)
 	struct assign_state *st = state;
 
 	asks_drop(&st->asks);
+	st->numbered = false;
 }
 
 const struct recon_kind assign_kind = { .name = "assign",

@@ -109,6 +109,7 @@ struct room {
 	struct q_engine_running_row *rows;
 	size_t n;
 	int64_t read_us; /* mono: when the rows came */
+	bool stale; /* the market is older: the next pass reads the room first */
 	const struct q_engine_free_nodes_row *free; /* ready, with nothing on them */
 	size_t free_n;
 	struct room_hold *holds;
@@ -183,8 +184,10 @@ size_t asks_blocked(struct asks *m, struct recon *r, int64_t moves, int64_t **re
 /* Writes the reason of blocked asks to their jobs that have none yet, a page at a time. */
 void asks_tell(struct asks *m, struct recon *r);
 void asks_drop(struct asks *m);
+/* True when an answer depends on running jobs and machines. */
+bool asks_move(const struct asks *m);
 
-/* ---- one pass of placing (assign.c, bind.c, want.c) ------------------------------------------ */
+/* ---- one pass of placing (assign.c, stages.c, bind.c, want.c) ------------------------------- */
 
 struct assign_pass {
 	struct q_engine_assign_jobs_row *jobs;
@@ -198,15 +201,19 @@ struct assign_pass {
 	bool *done; /* of each job: decided in this pass */
 	size_t wanted; /* nodes and gangs */
 	bool nodes_read;
+	bool offered; /* free nodes were offered to all groups that the slice has */
 	int64_t version; /* of the market when the jobs were asked for */
 	size_t first, at; /* the job with which the pass began; how many it decided since */
 	struct asks *asks;
+	const struct held_jobs *was; /* before this pass */
 	int64_t moves; /* for the answers of this pass */
 	/* the ranking of the last ask: holds while the market is of this version */
 	int64_t ranked_ask, ranked_version;
 	struct job_facts ranked_facts;
 	struct placing ranked;
 };
+/* Decides one of the jobs (stages.c). */
+void job_decide(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j);
 /* The job's ask is blocked until then (mono). moving: a job or machine that moves may free it. */
 void ask_block(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j,
     const char *why, int64_t until_us, bool market, bool moving);

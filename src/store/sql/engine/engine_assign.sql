@@ -9,7 +9,8 @@
 -- - the same of a slice of the groups after the ask `after`. So every group is considered, whatever
 --   is before it;
 -- - jobs that capacity is reserved for, beside others;
--- - jobs whose machine is ready (own), or costs a budget on its way;
+-- - jobs whose machine is ready (own);
+-- - with budgets, jobs whose machine costs a budget on its way;
 -- - with spare, some others whose machine is on its way: there are ready machines without a job.
 --
 -- A job that already has machines on their way is left out of its group.
@@ -21,7 +22,7 @@
 -- of the five newest jobs of its name and team.
 -- name: engine_assign_jobs
 -- params: head int8, slice int8, each int8, after int8, blocked int8[], held int8[], own int8[],
---   spare bool, at_us int8, end_us int8, next int8, spec_bytes int8
+--   spare bool, at_us int8, end_us int8, next int8, spec_bytes int8, budgets bool
 -- rows: many id int8, state job_state, state_us int8, name text, spec text?, epoch int4,
 --   fleet_id int8?, deadline_us int8?, created_us int8, queued_us int8, steps_done int8,
 --   steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8,
@@ -42,8 +43,9 @@ WITH RECURSIVE w AS MATERIALIZED (
 ), own AS (
 	SELECT unnest($7::int8[]) AS id
 	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
-		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING')
-		AND ($8 OR j.budget_micros IS NOT NULL) LIMIT $1)
+		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $8 LIMIT $1)
+	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
+		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $13 AND j.budget_micros IS NOT NULL)
 ), z AS (
 	SELECT id, at FROM w UNION ALL SELECT id, -1 FROM own
 	UNION ALL SELECT unnest($6::int8[]), -1 WHERE EXISTS (SELECT FROM w) OR EXISTS (SELECT FROM own)
@@ -171,6 +173,17 @@ FROM (SELECT j.id, b.why FROM unnest($1, $2) b (ask, why) CROSS JOIN LATERAL (SE
 WHERE job.id = x.id AND job.state = 'QUEUED' AND job.why = ''
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
 RETURNING job.id
+
+-- Numbers the asks of waiting jobs that a daemon of before 0039 left without, the first `most`.
+-- name: engine_ask_number
+-- params: most int8, fence int8
+-- rows: many id int8
+-- writes: yes
+-- wakes: none
+UPDATE job SET ask = job_ask(job)
+WHERE id IN (SELECT id FROM job WHERE state IN ('QUEUED', 'DRAINING') AND ask = 0 ORDER BY id LIMIT $1)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
+RETURNING id
 
 -- Records waiting as a decision, once per queueing. Later only job.why changes.
 -- name: engine_wait_for_job
