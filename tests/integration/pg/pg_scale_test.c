@@ -291,6 +291,49 @@ static void a_blocked_group_costs_no_row(void **state)
 	assert_string_equal(window_text(&p), "9 2 3 6 10");
 }
 
+/* A budget may run out while its machine is on its way. */
+static void each_budget_on_its_way_is_looked_at(void **state)
+{
+	struct q_engine_assign_jobs p = { .head = 3,
+		.each = 2,
+		.after = -1,
+		.at_us = SPOT_US_PER_S,
+		.budgets = true };
+
+	(void)state;
+	jobs_make("{}");
+	testdb_exec(dsn,
+	    "DELETE FROM attempt; UPDATE job SET state = 'QUEUED', budget_micros = 999; UPDATE "
+	    "node SET state = 'BOOTING'; INSERT INTO job (name, owner, team, project, class, spec, "
+	    "source, state, state_us, created_us, queued_us, budget_micros) SELECT name, owner, "
+	    "team, project, class, spec, source, state, state_us, created_us, queued_us, "
+	    "budget_micros FROM job, generate_series(1, 5) WHERE id = 1; INSERT INTO node "
+	    "(pool_id, job_id, state, state_us, token, name, price_micros, created_us) SELECT 1, "
+	    "id, 'WANTED', 1, id, id, 1000000, 1 FROM job WHERE id > 2");
+	assert_string_equal(window_text(&p), "1 2 3 4 5 6 7");
+	p.budgets = false;
+	assert_string_equal(window_text(&p), "");
+}
+
+/* Without a fleet, too, a machine may run one job after the other. 1 micro-dollar a second. */
+static void each_job_of_a_machine_pays_its_own_time(void **state)
+{
+	(void)state;
+	jobs_make("{}");
+	testdb_exec(dsn,
+	    "DELETE FROM attempt; DELETE FROM node WHERE job_id = 1; UPDATE node SET price_micros "
+	    "= 3600, launched_us = 0, billed_to_us = 100000000; INSERT INTO attempt (job_id, "
+	    "epoch, "
+	    "node_id, pool_id, market, phase, desired, version, created_us, ended_us) VALUES "
+	    "(1, 1, 2, 1, 'spot', 'EXITED', 'run', 1, 50000000, 400000000), "
+	    "(2, 1, 2, 1, 'spot', 'RUNNING', 'run', 1, 410000000, NULL)");
+	assert_int_equal(testdb_int(dsn, "SELECT job_spent(1, 1000000000)"), 300);
+	assert_int_equal(testdb_int(dsn, "SELECT job_spent(2, 1000000000)"), 600);
+	testdb_exec(dsn, "UPDATE node SET state = 'GONE', ended_us = 900000000");
+	assert_int_equal(testdb_int(dsn, "SELECT job_spent(1, 1000000000)"), 300);
+	assert_int_equal(testdb_int(dsn, "SELECT job_spent(2, 1000000000)"), 500);
+}
+
 /* Each job asks for something else, and the queue's order is the reverse of their ids. */
 static void the_head_is_the_queues_however_many_ask(void **state)
 {
@@ -328,6 +371,8 @@ int main(void)
 		T(of_lost_lines_the_first_are_read_and_all_are_booked),
 		T(every_group_of_the_queue_has_its_turn),
 		T(a_blocked_group_costs_no_row),
+		T(each_budget_on_its_way_is_looked_at),
+		T(each_job_of_a_machine_pays_its_own_time),
 		T(the_head_is_the_queues_however_many_ask),
 	};
 
