@@ -66,7 +66,7 @@ static void test_a_preemption_for_a_quota_takes_a_few_statements(void **state)
 
 	world_reset(w, true);
 	schedule_policy_default(&w->conf.schedule);
-	w->conf.tightness.hold_us = SPOT_US_PER_HOUR / 4;
+	w->conf.tightness.hold_us = w->conf.offers_age_us = SPOT_US_PER_HOUR / 4;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "b1", "spot", 1000000);
 	world_quota(w, 12);
@@ -141,18 +141,22 @@ static void test_a_machine_that_a_pass_finds_free_is_offered_to_blocked_asks(voi
 	world_reset(w, true);
 	schedule_policy_default(&w->conf.schedule);
 	w->agents = false;
+	w->conf.tick_us = SPOT_US_PER_S; /* free machines are looked for every ten ticks */
 	w->conf.infeasible_us = w->conf.idle_keep_us = SPOT_US_PER_HOUR;
 	pool = world_pool(w, "z1", "a1", "spot", 1000000);
-	world_quota(w, 12);
-	world_sql(w, "UPDATE quota SET quota_limit = 0");
+	world_sql(w, "INSERT INTO pool_cool VALUES (%d, %" PRId64 ", 1, 'x', 'sold out', 1)", pool,
+	    world_us() + SPOT_US_PER_HOUR);
 	world_start(w);
 	blocked = world_job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE why <> ''");
 	world_sql(w, "BEGIN");
 	machine_add(w, pool, 0);
-	world_job_of(w, 0, "none", 36000);
-	world_sql(w, "NOTIFY spot_engine, 'w1'; COMMIT");
-	world_until(w, LIMIT, "SELECT count(*) FROM attempt");
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "created_us, queued_us) SELECT name, owner, team, project, class, jsonb_set(spec, "
+	    "'{asks,0,instance_type}', '\"none\"'), source, state, state_us, created_us, "
+	    "queued_us FROM job; NOTIFY spot_engine, 'w1'; COMMIT");
+	world_until(w, LIMIT / 3, "SELECT count(*) FROM attempt"); /* an answer holds for 60 s */
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), blocked);
 	world_kill(w);
 }
