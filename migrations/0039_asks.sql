@@ -80,6 +80,16 @@ $$;
 
 -- Indexes for looks of reconcilers, so that a look costs its rows. Jobs that are to end or may go on:
 CREATE INDEX job_ending ON job (id) WHERE (cancel_us IS NOT NULL OR state = 'PARKED') AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+-- Jobs that run, for looks that go through them in pages:
+CREATE INDEX job_runs ON job (id) WHERE state = 'RUNNING';
+-- Jobs that may run only so long:
+CREATE INDEX job_timed ON job (id) WHERE (spec->>'max_duration_s')::int8 > 0 AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+-- Ranks of gangs, and machines that have ended, newest first:
+CREATE INDEX attempt_ranks ON attempt (job_id, epoch) WHERE NOT settled AND rank > 0;
+CREATE INDEX node_over ON node (state_us) WHERE state IN ('GONE', 'FAILED');
+-- Live machines about which something is to decide:
+CREATE INDEX node_odd ON node (id) WHERE state IN ('BOOTING', 'READY', 'DRAINING') AND (state = 'BOOTING' OR provider_state IN ('gone',
+	'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity', 'failed_quota') OR gone_seen > 0 OR suspect_us IS NOT NULL);
 -- Machines of a region about which its provider is asked:
 CREATE INDEX node_watched ON node (pool_id) WHERE state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND ref IS NOT NULL;
 -- Replacements of a machine, and those that failed:

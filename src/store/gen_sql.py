@@ -16,7 +16,7 @@ begin with "--" and two or more blanks:
     -- json: epoch, why                         (the row as a JSON object: one item a column, below)
     -- rows: many as api_jobs                   (columns and shape of an earlier statement in the file)
     -- lane: long                               (optional, long | agent: its connections, io/pg/pg.h)
-    -- wakes: none                              (optional: no reconciler looks at what it writes)
+    -- wakes: none                              (optional: no reconciler looks at what it writes; or the tables of which one looks)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -45,7 +45,7 @@ import sys
 import gen_rules
 import gen_shape
 from gen_migrations import Bad, bad, c_text, gen_migrations, read_migrations
-from gen_touch import TOUCH_ALL, TOUCH_NAMES, touches
+from gen_touch import TOUCH_ALL, TOUCH_NAMES, TOUCHES, touches, touches_of
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -133,7 +133,7 @@ class Stmt:
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.shape = self.like = None
-        self.lane, self.wakes = "quick", True
+        self.lane, self.wakes = "quick", None
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -223,9 +223,9 @@ class Stmt:
                 bad(self.path, line, "lane must be long or agent")
             self.lane = text
         elif key == "wakes":
-            if text != "none":
-                bad(self.path, line, "wakes can only be none; else it follows from the tables")
-            self.wakes = False
+            self.wakes = [] if text == "none" else text.split(", ")
+            if not set(self.wakes) <= set(TOUCHES):
+                bad(self.path, line, "wakes is none, or tables of gen_touch.py; else it follows from the tables")
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
@@ -272,7 +272,7 @@ class Stmt:
         for n, p in enumerate(flat, 1):
             if n not in used:
                 bad(self.path, self.line, "%s: $%d (%s) is never used" % (self.name, n, p.name))
-        self.touches = touches(plain) if self.writes and self.wakes else 0
+        self.touches = (touches(plain) if self.wakes is None else touches_of(self.wakes)) if self.writes else 0
         self.text = text.replace("pg_notify('spot_engine', '')",
                                  "pg_notify('spot_engine', 'w%x')" % self.touches)
 

@@ -21,9 +21,14 @@ TOUCH_NAMES = ["JOB", "NODE", "ATTEMPT", "GANG", "FLEET", "NOTICE", "CHECKPOINT"
 TOUCH_ALL = (1 << len(TOUCH_NAMES)) - 1
 
 
+def touches_of(tables):
+    """The bits of these tables."""
+    kinds = {TOUCHES.get(t, "OTHER") for t in tables} - {None}
+    return sum(1 << TOUCH_NAMES.index(k) for k in kinds)
+
+
 def touches(plain):
     """The bits of the rows that this SQL writes; all, if it writes through a function."""
     rx = r"\b(?:INSERT\s+INTO|DELETE\s+FROM|(?<!FOR )(?<!DO )(?<!KEY )UPDATE(?!\s+(?:SET|OF)\b))\s+([a-z_]+)"
     tables = re.findall(rx, plain)
-    kinds = {TOUCHES.get(t, "OTHER") for t in tables} - {None}
-    return sum(1 << TOUCH_NAMES.index(k) for k in kinds) if tables else TOUCH_ALL
+    return touches_of(tables) if tables else TOUCH_ALL

@@ -422,6 +422,7 @@ static void assign_forget(void *state)
 
 const struct recon_kind assign_kind = { .name = "assign",
 	.state_size = sizeof(struct assign_state),
+	.idle_ticks = 10,
 	.wakes = TOUCH_JOB | TOUCH_MOVES | TOUCH_MARKET | TOUCH_CHECKPOINT,
 	.pass = assign_pass,
 	.lease_lost = assign_forget,

@@ -32,7 +32,7 @@
 -- writes: no
 -- lane: long
 WITH RECURSIVE w AS MATERIALIZED (
-	(SELECT h AS id, -1::int8 AS at FROM job_head($5, $3, $1) h)
+	(SELECT h AS id, -1::int8 AS at FROM job_head($5, $3, $1) h WHERE EXISTS (SELECT FROM job_asks_open(-1, $5, 1)))
 	UNION ALL
 	(SELECT h, -1 FROM job_asks_open(-1, $5, $1) g, job_group(g, $3) h LIMIT $1)
 	UNION ALL

@@ -47,6 +47,7 @@ ORDER BY created_us
 -- rows: 0..1 id int8
 -- writes: yes
 -- lane: long
+-- wakes: ledger
 WITH n AS (
 	UPDATE node SET billed_to_us = $3
 	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END
