@@ -65,8 +65,15 @@ CREATE FUNCTION job_group(of_ask int8, most int8) RETURNS SETOF int8 LANGUAGE sq
 	SELECT j.id FROM job j WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.ask = $1 AND NOT job_flying(j.id, j.num_nodes)
 	ORDER BY j.queued_us, j.id LIMIT $2
 $$;
--- Returns the first `most` jobs of the queue's order (job_queue, some thousands at most), at most `each` of an ask, without
--- those of blocked asks and those that have machines on their way. Asks are in no order among equals, so this keeps the
+-- Returns waiting jobs whose machines are on their way: with spare the first `most`, with budgets all that have one.
+CREATE FUNCTION jobs_coming(spare bool, budgets bool, most int8) RETURNS SETOF int8 LANGUAGE sql STABLE ROWS 300 AS $$
+	(SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
+		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $1 LIMIT $3)
+	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
+		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $2 AND j.budget_micros IS NOT NULL)
+$$;
+-- Returns the first `most` jobs of the queue's order (job_queue, some thousands), at most `each` of an ask. Those of blocked
+-- asks, and those that have machines on their way, are left out. Asks are in no order among equals, so this keeps the
 -- turn of teams and deadlines where many asks wait.
 CREATE FUNCTION job_head(blocked int8[], each int8, most int8) RETURNS SETOF int8 LANGUAGE sql STABLE ROWS 300 AS $$
 	SELECT id FROM (SELECT id, n, row_number() OVER (PARTITION BY ask ORDER BY n) AS k

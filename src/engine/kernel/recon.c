@@ -89,7 +89,7 @@ static void recon_end_pass(struct recon *r)
 {
 	recon_finish(r);
 	if (r->changed || r->touched != 0) {
-		/* It may have more of the same to do. Rows that it wrote itself are no news to it. */
+		/* It may have more of the same to do. Its own rows are no news to it. */
 		r->due_us = 0;
 		engine_touch_others(r, r->touched);
 	}

@@ -114,8 +114,8 @@ static void bill_attempts(struct step *s)
 	bill_ready(s->r, b);
 }
 
-/* Of that many machines a pass writes lines. Behind a full page of running ones it pauses, so with
- * thousands of machines lines get longer instead of more: they stay at a hundredth of a core.
+/* Of that many machines a pass writes lines. Behind a full page of running ones it pauses. So with
+ * thousands of machines lines get longer instead of more, at a hundredth of a core.
  * Budgets count time without a line too. Machines that have ended come first, without a pause. */
 #define BILLS_MOST 200
 #define BILLS_PAUSE_US (20 * SPOT_US_PER_S)

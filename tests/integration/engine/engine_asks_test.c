@@ -102,8 +102,8 @@ static void machine_add(struct world *w, int pool, int n)
 	    pool, world_us(), n, n, world_us(), world_us(), world_us());
 }
 
-/* The last of 700 asks in the order of the queue and in that of the walk waits for a machine that
- * is free already, while others come free again and again. */
+/* The last of 700 asks, by the queue and by the walk, waits for a machine that is free already.
+ * Others come free again and again. */
 static void test_a_free_machine_is_offered_to_the_last_ask(void **state)
 {
 	struct world *w = *state;

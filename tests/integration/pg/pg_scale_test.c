@@ -63,8 +63,15 @@ static void a_budget_is_looked_at_without_reading_the_ledger(void **state)
 	assert_int_equal(testdb_int(dsn,
 			     "SELECT job_budget_left(j, 5000, 0) FROM job j WHERE id = 2"),
 	    999 - 3000 - 16667);
-	testdb_exec(dsn, "UPDATE job SET spec = '{\"num_nodes\": 2}'");
-	assert_int_equal(rows_read("ledger", "engine_gang_ranks", ranks, 2), 0);
+	testdb_exec(dsn,
+	    "UPDATE job SET spec = '{\"num_nodes\": 2}'; INSERT INTO node (pool_id, job_id, state, "
+	    "state_us, token, name, price_micros, created_us, launched_us, billed_to_us) SELECT 1, "
+	    "id, 'READY', 1, 'r' || id, 'r' || id, 1000000, 1, 1, 5000 FROM job; INSERT INTO "
+	    "attempt (job_id, epoch, rank, node_id, pool_id, market, phase, desired, version, "
+	    "created_us) SELECT job_id, 1, 1, id, 1, 'spot', 'RUNNING', 'run', 1, 1 FROM node "
+	    "WHERE "
+	    "name LIKE 'r%'");
+	assert_int_equal(rows_read("ledger", "engine_gang_ranks", ranks, 4), 0);
 }
 
 static void the_sum_of_a_job_is_kept_whoever_writes_its_lines(void **state)

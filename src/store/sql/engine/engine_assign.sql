@@ -32,7 +32,8 @@
 -- writes: no
 -- lane: long
 WITH RECURSIVE w AS MATERIALIZED (
-	(SELECT h AS id, -1::int8 AS at FROM job_head($5, $3, $1) h WHERE EXISTS (SELECT FROM job_asks_open(-1, $5, 1)))
+	(SELECT h AS id, -1::int8 AS at FROM job_head($5, $3, $1) h
+		WHERE EXISTS (SELECT FROM job_asks_open(-1, $5, 1)))
 	UNION ALL
 	(SELECT h, -1 FROM job_asks_open(-1, $5, $1) g, job_group(g, $3) h LIMIT $1)
 	UNION ALL
@@ -42,10 +43,7 @@ WITH RECURSIVE w AS MATERIALIZED (
 		AND j.ask <> ALL ($5) AND NOT job_flying(j.id, j.num_nodes) ORDER BY j.id LIMIT $1)
 ), own AS (
 	SELECT unnest($7::int8[]) AS id
-	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
-		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $8 LIMIT $1)
-	UNION (SELECT n.job_id FROM node n JOIN job j ON j.id = n.job_id AND j.state = 'QUEUED'
-		WHERE n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING') AND $13 AND j.budget_micros IS NOT NULL)
+	UNION SELECT jobs_coming($8, $13, $1)
 ), z AS (
 	SELECT id, at FROM w UNION ALL SELECT id, -1 FROM own
 	UNION ALL SELECT unnest($6::int8[]), -1 WHERE EXISTS (SELECT FROM w) OR EXISTS (SELECT FROM own)
@@ -181,7 +179,8 @@ RETURNING job.id
 -- writes: yes
 -- wakes: none
 UPDATE job SET ask = job_ask(job)
-WHERE id IN (SELECT id FROM job WHERE state IN ('QUEUED', 'DRAINING') AND ask = 0 ORDER BY id LIMIT $1)
+WHERE id IN (SELECT id FROM job
+		WHERE state IN ('QUEUED', 'DRAINING') AND ask = 0 ORDER BY id LIMIT $1)
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 RETURNING id
 

@@ -59,15 +59,19 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 --   cancel bool, ran_us int8, most_us int8, node_why text, node_cause text, over_budget bool,
 --   budget_micros int8, spent_micros int8
 -- writes: no
-WITH c AS MATERIALIZED (
-	SELECT j.id FROM job j WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
-	UNION SELECT j.id FROM job j WHERE j.state = 'STARTING'
-	UNION SELECT j.id FROM job j WHERE (j.spec->>'max_duration_s')::int8 > 0 AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
-	UNION SELECT j.id FROM job j WHERE $2 AND j.budget_micros IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
-	UNION SELECT a.job_id FROM node n JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL WHERE n.state IN ('DRAINING', 'TERMINATING')
+WITH l AS NOT MATERIALIZED (
+	SELECT * FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+), c AS MATERIALIZED (
+	SELECT id FROM l WHERE cancel_us IS NOT NULL
+	UNION SELECT id FROM l WHERE state = 'STARTING'
+	UNION SELECT id FROM l WHERE (spec->>'max_duration_s')::int8 > 0
+	UNION SELECT id FROM l WHERE $2 AND budget_micros IS NOT NULL
+	UNION SELECT a.job_id FROM node n JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
+		WHERE n.state IN ('DRAINING', 'TERMINATING')
 	UNION SELECT a.job_id FROM node n JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
 		WHERE n.state IN ('GONE', 'FAILED') AND n.state_us > $1 - 600000000
-	UNION SELECT a.job_id FROM attempt a JOIN node n ON n.id = a.node_id WHERE $2 AND a.ended_us IS NULL AND n.state IN ('GONE', 'FAILED')
+	UNION SELECT a.job_id FROM attempt a JOIN node n ON n.id = a.node_id
+		WHERE $2 AND a.ended_us IS NULL AND n.state IN ('GONE', 'FAILED')
 )
 SELECT x.* FROM c CROSS JOIN LATERAL (
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,

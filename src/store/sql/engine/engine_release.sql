@@ -17,8 +17,10 @@ WITH busy AS (
 ), c AS MATERIALIZED (               -- a ready machine whose job goes on is not among them
 	SELECT id FROM node WHERE state IN ('WANTED', 'BOOTING', 'DRAINING')
 	UNION SELECT n.id FROM node n WHERE n.state = 'READY'
-		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
-	UNION SELECT n.id FROM job j JOIN node n ON n.job_id = j.id WHERE j.state IN ('CANCELLING', 'DRAINING') AND n.state = 'READY'
+		AND NOT EXISTS (SELECT FROM attempt a
+			WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
+	UNION SELECT n.id FROM job j JOIN node n ON n.job_id = j.id AND n.state = 'READY'
+		WHERE j.state IN ('CANCELLING', 'DRAINING')
 ), u AS MATERIALIZED (
 	SELECT v.* FROM c JOIN node_use v ON v.id = c.id
 )
