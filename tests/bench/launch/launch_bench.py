@@ -76,12 +76,19 @@ class World:
         env = dict(self.clouds.environment(), DATABASE_URL=self.server.dsn(), XDG_DATA_HOME=self.dir)
         words = [program(build), "--config", config]
         self.token = create_token(words, env, "bench")
-        self.daemon = Spotd([*words, "--state-file", state], self.dir, env, "spotd")
-        self.daemon.start()
-        self.daemon.await_state(state)
+        self.words, self.env, self.state = [*words, "--state-file", state], env, state
+        self.start()
         self.until("prices of all T4 pools", "SELECT count(*) > 0 FROM pool p JOIN pool_latest l ON l.pool_id = p.id WHERE p.gpu_name LIKE '%T4%' AND p.offered")
         # Quotas, signals and prices of each place, so that the fleet is planned on a whole market.
         self.until("the first read of every feed", "SELECT count(*) > 0 AND bool_and(last_ok_us IS NOT NULL) FROM feed")
+
+    def start(self):
+        """Starts the daemon, which does not run, and waits until it serves."""
+        if os.path.exists(self.state):
+            os.unlink(self.state)
+        self.daemon = Spotd(self.words, self.dir, self.env, "spotd")
+        self.daemon.start()
+        self.daemon.await_state(self.state)
 
     def until(self, what, sql, most_s=120):
         end = time.monotonic() + most_s
