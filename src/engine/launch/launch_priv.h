@@ -39,6 +39,7 @@ void launch_called(struct act *a);
 struct set_room {
 	const char *provider, *region;
 	double left; /* tokens of ops->set_limit */
+	double *calls; /* tokens of ops->set_calls, the same of all places of the provider */
 	int64_t waiting; /* machines of launches that have not left us */
 	struct set_room *next;
 };

@@ -48,6 +48,19 @@ static void test_a_fleet_comes_in_sets(void **state)
 	}
 }
 
+/* Sets have a bucket of their own, with one token: the others do not wait for it. */
+static void test_a_few_nodes_come_one_by_one_where_sets_must_wait(void **state)
+{
+	struct world *w = set_world(state, 2);
+
+	w->cloud.sets_limited = true;
+	world_fleet(w, 5);
+	world_start(w);
+	all_ready(w, 5);
+	assert_int_equal(w->cloud.gang_launches, 1);
+	assert_int_equal(w->cloud.launches, 3);
+}
+
 /* All machines of a set have one token, and nothing else says whose token a caller has. */
 static void test_a_cloud_that_vouches_for_nothing_takes_no_sets(void **state)
 {
@@ -218,6 +231,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_a_fleet_comes_in_sets),
+		T(test_a_few_nodes_come_one_by_one_where_sets_must_wait),
 		T(test_a_cloud_that_vouches_for_nothing_takes_no_sets),
 		T(test_a_set_whose_reply_was_lost_makes_no_machine_twice),
 		T(test_a_set_that_never_arrived_is_repeated_under_its_token),
