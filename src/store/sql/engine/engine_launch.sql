@@ -102,7 +102,8 @@ WITH m AS MATERIALIZED (
 	ORDER BY n.id FOR UPDATE OF n
 ), n AS (
 	UPDATE node SET state = $4, state_us = $7, why = m.why, claimed_by = $6,
-		claim_until_us = $8, launch_sent_us = coalesce(launch_sent_us, $7), tries = tries + 1
+		claim_until_us = $8, launch_sent_us = coalesce(launch_sent_us, $7),
+		tries = tries + 1
 	FROM m WHERE node.id = m.id RETURNING node.id, node.job_id, m.why
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
