@@ -95,6 +95,7 @@ struct cloud {
 	const char *sign_refuses; /* a bucket that is no name, NULL = none */
 	bool gangs; /* several machines by one launch, all or none */
 	int gang_launches;
+	bool sets_limited; /* calls for sets have a bucket with one token */
 	int sets; /* launches of up to so many machines, as many as there is room for; 0 = none */
 	struct {
 		char key[64]; /* "zone/type/market" */
