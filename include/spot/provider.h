@@ -389,6 +389,10 @@ struct spot_provider_ops {
 	/* 1 + index of the bucket from which a launch draws one token per machine, in the scope of
 	 * its region; 0 = none. The engine makes no set larger than the tokens that are there */
 	int32_t set_limit;
+	/* 1 + index of the bucket of launch_gang, in the scope "", where the vendor limits it more
+	 * than single launches; 0 = they have the same. While it is empty, the engine launches the
+	 * nodes of small sets one by one */
+	int32_t set_calls;
 };
 
 /* A shared object exports exactly this symbol; the loader checks abi and size. */

@@ -2,11 +2,12 @@
 #include "gcp_priv.h"
 
 /*
- * Several machines at once, all or none: instances.bulkInsert of one zone with minCount = count: if
- * fewer can be had, Google deletes what it made
- * (docs.cloud.google.com/compute/docs/instances/multiple/about-bulk-creation). Names are given one
- * by one (perInstanceProperties), because a pattern would number on at a repeat. The operation's
- * error is only a summary; the causes are in its children, found by operationGroupId.
+ * Several machines at once: instances.bulkInsert of one zone. With fewer than minCount, Google
+ * deletes what it made (docs.cloud.google.com/compute/docs/instances/multiple/about-bulk-creation):
+ * minCount is count for a gang, and 1 for a set. Names are given one by one
+ * (perInstanceProperties), because a pattern would number on at a repeat. The operation's error is
+ * only a summary; the causes are in its children, found by operationGroupId. The operation of a set
+ * that came in part is a success. Its metadata count the machines.
  */
 
 #define WHAT "instances.bulkInsert"
@@ -21,7 +22,7 @@ struct ganging {
 	int64_t expires_us, asked_us;
 	bool notice;
 	int waits;
-	json_int_t codes; /* errors seen among the children */
+	int64_t made; /* machines that the operation made and left; -1 = it does not say */
 	const char *code, *words;
 	enum spot_rc rc;
 	int rank;
@@ -29,6 +30,11 @@ struct ganging {
 	struct spot_instance *items;
 	size_t n, cap;
 };
+
+static size_t gang_least(const struct spot_launch_gang *g)
+{
+	return g->least == 0 ? g->want : MIN(g->least, g->want);
+}
 
 static const char *member_name(struct arena *a, const struct spot_launch_gang *g, size_t i)
 {
@@ -44,16 +50,17 @@ static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
 	json_t *names AUTO(json) = json_object(), *doc AUTO(json) = NULL;
 	json_t *properties = gcp_properties(self, c, l, x->expires_us, x->notice, true);
 	const char *count = arena_printf(c->arena, "%zu", g->want);
+	const char *least = arena_printf(c->arena, "%zu", gang_least(g));
 	struct gcp_request r = { .service = GCP_COMPUTE,
 		.method = "POST",
 		.what = WHAT,
-		.limit = GCP_LIMIT_MUTATE,
+		.limit = GCP_LIMIT_BULK,
 		.mutating = true };
 
 	for (size_t i = 0; i < g->want; i++) {
 		json_object_set_new(names, member_name(c->arena, g, i), json_object());
 	}
-	doc = json_pack("{s:s, s:s, s:O, s:o}", "count", count, "minCount", count,
+	doc = json_pack("{s:s, s:s, s:O, s:o}", "count", count, "minCount", least,
 	    "perInstanceProperties", names, "instanceProperties", properties);
 	r.path = arena_printf(c->arena,
 	    "/compute/v1/projects/%s/zones/%s/instances/bulkInsert?requestId=%s", self->project,
@@ -112,7 +119,55 @@ static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *err
 	x->rank = k->rank;
 }
 
-static enum spot_step operation_read(struct gcp *self, struct spot_call *c, struct ganging *x)
+/* Counts the machines that the operation made and did not delete; -1 = it does not say. */
+static int64_t made_count(const json_t *operation)
+{
+	json_t *places =
+	    json_object_get(json_object_get(operation, "instancesBulkInsertOperationMetadata"),
+		"perLocationStatus");
+	int64_t made = 0;
+	bool bad = json_object_size(places) == 0;
+	const char *place;
+	json_t *status;
+
+	json_object_foreach (places, place, status) {
+		made += gcp_int(status, "createdVmCount", 0, &bad) -
+		    gcp_int(status, "deletedVmCount", 0, &bad);
+	}
+	return bad ? -1 : made;
+}
+
+/* The operation is over. A gang that failed has no machine. Of a set some may be there. */
+static enum spot_step operation_end(struct spot_call *c, const struct spot_launch_gang *g,
+    struct ganging *x, const json_t *doc)
+{
+	struct call_state *st = c->state;
+	bool set = gang_least(g) < g->want;
+
+	x->made = made_count(doc);
+	if (x->made != 0 && (!gcp_operation_failed(doc) || (set && x->made > 0))) {
+		st->at = LIST;
+		return SPOT_STEP_NONE;
+	}
+	if (!gcp_operation_failed(doc)) {
+		st->at = set ? CHILDREN : LIST;
+		return SPOT_STEP_NONE;
+	}
+	cause_keep(c, x, json_object_get(doc, "error"));
+	if (set && x->made < 0 && (x->code == NULL || x->rank >= 0)) {
+		return call_fail(c, SPOT_UNKNOWN, x->code,
+		    "gcp " WHAT ": it failed, and does not say what it made");
+	}
+	/* The summary is no cause: quota and an empty zone look alike in it. */
+	if (*x->group != '\0' && (x->code == NULL || x->rank < 0)) {
+		st->at = CHILDREN;
+		return SPOT_STEP_NONE;
+	}
+	return gcp_operation_error(c, WHAT, doc);
+}
+
+static enum spot_step operation_read(struct gcp *self, struct spot_call *c,
+    const struct spot_launch_gang *g, struct ganging *x)
 {
 	struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
@@ -137,20 +192,11 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	if (strcmp(status, "DONE") != 0) {
 		return SPOT_STEP_NONE;
 	}
-	if (!gcp_operation_failed(doc)) {
-		st->at = LIST;
-		return SPOT_STEP_NONE;
-	}
-	cause_keep(c, x, json_object_get(doc, "error"));
-	/* The summary is no cause: quota and an empty zone look alike in it. */
-	if (*x->group != '\0' && (x->code == NULL || x->rank < 0)) {
-		st->at = CHILDREN;
-		return SPOT_STEP_NONE;
-	}
-	return gcp_operation_error(c, WHAT, doc);
+	return operation_end(c, g, x, doc);
 }
 
-static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct ganging *x)
+static enum spot_step wait_reply(struct gcp *self, struct spot_call *c,
+    const struct spot_launch_gang *g, struct ganging *x)
 {
 	struct call_state *st = c->state;
 	enum spot_step s;
@@ -160,7 +206,7 @@ static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct g
 		c->err.rc = SPOT_UNKNOWN;
 		return s;
 	}
-	s = operation_read(self, c, x);
+	s = operation_read(self, c, g, x);
 	if (s != SPOT_STEP_NONE || st->at != WAIT) {
 		return s;
 	}
@@ -245,7 +291,8 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 		return call_fail(c, SPOT_GONE, NULL,
 		    "gcp " WHAT ": none of %zu machines is in the list", g->want);
 	}
-	if (x->n != g->want) {
+	/* A repeat under a name that is taken does not know how many there were. */
+	if (x->n != g->want && (gang_least(g) == g->want || (int64_t)x->n != x->made)) {
 		return call_fail(c, SPOT_UNKNOWN, NULL,
 		    "gcp " WHAT ": %zu of %zu machines are in the list", x->n, g->want);
 	}
@@ -261,7 +308,7 @@ static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct s
 
 	switch (st->at) {
 	case WAIT:
-		return wait_reply(self, c, x);
+		return wait_reply(self, c, g, x);
 	case CHILDREN:
 		return children_reply(self, c, x);
 	case LIST:
@@ -276,7 +323,7 @@ static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct s
 			st->at = LIST;
 			return SPOT_STEP_NONE;
 		}
-		return operation_read(self, c, x);
+		return operation_read(self, c, g, x);
 	}
 }
 
@@ -298,6 +345,7 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		}
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
+		x->made = -1;
 		x->notice = self->notice;
 		x->expires_us =
 		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;

@@ -25,6 +25,13 @@ static size_t ids_several(int32_t *ids, size_t n)
 	return kept;
 }
 
+static void batch_begin(struct price_ingest *p, size_t n)
+{
+	assert(n <= PRICE_BATCH_MAX);
+	p->n = n;
+	pg_copy_begin(&p->copy, (n + 4) * ROW_BYTES_MAX);
+}
+
 static void row_copy(struct price_ingest *p, int32_t pool_id, const struct spot_price_point *point,
     bool several)
 {
@@ -43,12 +50,10 @@ static void rows_copy(struct price_ingest *p, const struct spot_price_point *poi
 	int32_t *ids = calloc(n + 1, sizeof(*ids));
 	size_t several_n;
 
-	assert(n <= PRICE_BATCH_MAX && ids != NULL);
+	assert(ids != NULL);
 	memcpy(ids, pool_ids, n * sizeof(*ids));
 	qsort(ids, n, sizeof(*ids), id_cmp);
 	several_n = ids_several(ids, n);
-	p->n = n;
-	pg_copy_begin(&p->copy, (n + 4) * ROW_BYTES_MAX);
 	for (size_t i = 0; i < n; i++) {
 		row_copy(p, pool_ids[i], &points[i],
 		    bsearch(&pool_ids[i], ids, several_n, sizeof(*ids), id_cmp) != NULL);
@@ -56,14 +61,15 @@ static void rows_copy(struct price_ingest *p, const struct spot_price_point *poi
 	free(ids);
 }
 
-/* The feed's row, which the statement knows by its pool_id 0. */
+/* The feed's row, which the statement knows by its pool_id 0. It is the first, where it is found at
+ * once. */
 static void feed_copy(struct price_ingest *p, const struct price_feed *feed,
     const struct spot_price_point *points, size_t n)
 {
 	char name[ROW_BYTES_MAX * 2];
 	struct spot_price_point row = { .observed_us = feed->polled_us,
 		.effective_us = feed->fence,
-		.price_micros = 1,
+		.price_micros = feed->still ? 0 : 1,
 		.source = name };
 
 	/* A confirmation must not be newer than any of its points. */
@@ -78,10 +84,11 @@ void price_ingest(struct pg *pg, struct price_ingest *p, const struct price_feed
     const struct spot_price_point *points, const int32_t *pool_ids, size_t n,
     void (*done)(struct op *))
 {
-	rows_copy(p, points, pool_ids, n);
+	batch_begin(p, n);
 	if (feed != NULL) {
 		feed_copy(p, feed, points, n);
 	}
+	rows_copy(p, points, pool_ids, n);
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_prices.setup, q_stmt_copy_merge_prices.copy,
 	    &q_stmt_copy_merge_prices, done);
 }
@@ -89,6 +96,7 @@ void price_ingest(struct pg *pg, struct price_ingest *p, const struct price_feed
 void price_ingest_past(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
     const int32_t *pool_ids, size_t n, void (*done)(struct op *))
 {
+	batch_begin(p, n);
 	rows_copy(p, points, pool_ids, n);
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_past.setup, q_stmt_copy_merge_past.copy,
 	    &q_stmt_copy_merge_past, done);

@@ -32,6 +32,7 @@ struct price_feed {
 	const char *provider, *region, *feed;
 	int64_t polled_us;
 	int64_t fence; /* of our lease; if it is lost, the batch is stored as one without a feed */
+	bool still; /* no price seems to have moved: saves time, the result does not depend on it */
 };
 struct price_ingested {
 	int64_t received, changed, pools;

@@ -34,6 +34,7 @@ struct live_cloud {
 	const char *region, *type; /* launched; spot where the cloud has spot */
 	/* "service":"...","action":"..." of the request that creates, that lists, that ends one */
 	const char *create, *list, *end;
+	const char *create_set; /* the one that creates a set; NULL = create */
 	const char *service; /* "service":"..." of all of them */
 	const char *throttled; /* fault members: slow down, the vendor's way */
 	/* the provider knows that it is for that long; 0 = it does not */

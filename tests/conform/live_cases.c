@@ -307,35 +307,110 @@ static void a_gang_is_all_or_nothing(struct live *v)
 	assert_int_equal(live_count(v), 0);
 }
 
+static size_t find_set(struct live *v, const struct spot_launch_gang *g)
+{
+	struct spot_find f = { .region = v->cloud->region,
+		.zone = g->common.key.zone,
+		.token = g->common.token,
+		.name = g->common.name,
+		.install = g->common.install };
+
+	live_ok(v, CALL_FIND, &f);
+	return f.n;
+}
+
+static void stock_set(struct live *v, int machines)
+{
+	json_decref(live_control(v, "/stock",
+	    arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":%d}", pool_pattern(v), machines)));
+}
+
+static void a_set_has_as_many_as_were_asked_for(struct live *v)
+{
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 3, .least = 1 };
+
+	if (v->ops.set_most == 0) {
+		return;
+	}
+	live_ok(v, CALL_LAUNCH_GANG, &g);
+	assert_int_equal(g.instances_n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(g.instances[i].token, g.common.token);
+		assert_string_not_equal(g.instances[i].ref, g.instances[(i + 1) % 3].ref);
+	}
+	assert_int_equal(find_set(v, &g), 3);
+	assert_int_equal(live_count(v), 3);
+}
+
 /* A set takes what there is. Its token gives the same machines again, and no others. */
 static void a_set_is_as_many_as_there_are(struct live *v)
 {
 	struct spot_launch_gang g = { .common = live_launch(v), .want = 3, .least = 1 }, again;
-	struct spot_find f = { .region = v->cloud->region };
 	struct spot_err err;
 
 	if (v->ops.set_most == 0) {
 		return;
 	}
-	json_decref(live_control(v, "/stock",
-	    arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":2}", pool_pattern(v))));
+	stock_set(v, 2);
 	again = g;
 	live_ok(v, CALL_LAUNCH_GANG, &g);
 	assert_int_equal(g.instances_n, 2);
 	live_ok(v, CALL_LAUNCH_GANG, &again);
 	assert_int_equal(again.instances_n, 2);
 	assert_int_equal(live_count(v), 2);
-	f.zone = g.common.key.zone;
-	f.token = g.common.token;
-	f.name = g.common.name;
-	f.install = g.common.install;
-	live_ok(v, CALL_FIND, &f);
-	assert_int_equal(f.n, 2);
+	assert_int_equal(find_set(v, &g), 2);
+	/* For other parameters: refused, or answered with the machines that exist. */
 	again = (struct spot_launch_gang){ .common = g.common, .want = 4, .least = 1 };
-	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &again, &err), SPOT_MISMATCH);
-	again = (struct spot_launch_gang){ .common = live_launch(v), .want = 2, .least = 1 };
-	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &again, &err), SPOT_NO_CAPACITY);
+	if (live_run(v, CALL_LAUNCH_GANG, &again, &err) == SPOT_OK) {
+		assert_int_equal(again.instances_n, 2);
+	} else {
+		assert_int_equal(err.rc, SPOT_MISMATCH);
+	}
 	assert_int_equal(live_count(v), 2);
+}
+
+static void a_set_of_a_sold_out_pool_says_so(struct live *v)
+{
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 3, .least = 1 };
+	struct spot_err err;
+
+	if (v->ops.set_most == 0) {
+		return;
+	}
+	stock_set(v, 0);
+	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &g, &err), SPOT_NO_CAPACITY);
+	assert_string_not_equal(err.code, "");
+	assert_int_equal(find_set(v, &g), 0);
+	assert_int_equal(live_count(v), 0);
+}
+
+/* The engine looks a set up, then repeats it whole under its token. */
+static void a_set_whose_reply_is_lost_comes_once(struct live *v)
+{
+	static const struct {
+		const char *fault;
+		size_t made;
+	} lost[] = { { "\"kind\":\"reset_before\"", 0 }, { "\"kind\":\"reset_after\"", 3 },
+		{ "\"kind\":\"status\",\"status\":503,\"after\":true", 3 },
+		{ "\"kind\":\"duplicate\"", 3 } };
+	const char *at = v->cloud->create_set != NULL ? v->cloud->create_set : v->cloud->create;
+
+	for (size_t i = 0; i < ARRAY_LEN(lost) && v->ops.set_most > 0; i++) {
+		struct spot_launch_gang g = { .common = live_launch(v), .want = 3, .least = 1 };
+		struct spot_err err;
+		enum spot_rc rc;
+
+		live_fault(v, at, lost[i].fault, 1);
+		rc = live_run(v, CALL_LAUNCH_GANG, &g, &err);
+		live_struck(v);
+		assert_true(rc == SPOT_OK || rc == SPOT_UNKNOWN);
+		assert_int_equal(find_set(v, &g), rc == SPOT_OK ? 3 : lost[i].made);
+		live_ok(v, CALL_LAUNCH_GANG, &g);
+		assert_int_equal(g.instances_n, 3);
+		assert_int_equal(find_set(v, &g), 3);
+		assert_int_equal(live_count(v), 3);
+		live_end_all(v);
+	}
 }
 
 static void a_check_finds_everything_in_order(struct live *v)
@@ -461,7 +536,10 @@ const struct live_case live_cases[] = {
 	CASE(ending_what_never_was_succeeds),
 	CASE(a_list_that_lags_hides_nothing_for_ever),
 	CASE(a_gang_is_all_or_nothing),
+	CASE(a_set_has_as_many_as_were_asked_for),
 	CASE(a_set_is_as_many_as_there_are),
+	CASE(a_set_of_a_sold_out_pool_says_so),
+	CASE(a_set_whose_reply_is_lost_comes_once),
 	CASE(a_check_finds_everything_in_order),
 	CASE(an_object_goes_there_and_back),
 	CASE(the_clouds_own_books_know_of_nothing_left),

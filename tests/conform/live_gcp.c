@@ -42,6 +42,7 @@ static void bucket_prepare(struct live *v)
 #define GCP \
 	.ops = &gcp_ops, .setting = setting_value, .prepare = bucket_prepare, \
 	.region = "us-central1", .create = COMPUTE("instances.insert"), \
+	.create_set = COMPUTE("instances.bulkInsert"), \
 	.list = COMPUTE("instances.aggregatedList"), .end = COMPUTE("instances.delete"), \
 	.service = "\"service\":\"compute\"", .throttled = REFUSED(403, "rateLimitExceeded"), \
 	.throttled_for_s = 60, .expired = REFUSED(401, "authError"), \

@@ -35,10 +35,26 @@ struct launching {
 /* launcher.c: the act's call is over. */
 void launch_called(struct act *a);
 
+/* claim.c: launches of one machine whose rows the pass claims together. */
+struct launch_claims {
+	struct q_engine_launch_claim_each_launch *rows;
+	struct act **acts;
+	size_t n, rows_cap, acts_cap;
+};
+/* Claims the rows of a launch of want machines, then sends its call. One machine: with all. */
+void launch_claim(struct recon *r, struct launch_claims *all,
+    const struct q_engine_launch_due_row *w, int32_t want, struct call_provider *p);
+/* Claims the launches that were added. all lives as long as the pass. */
+void launch_claims_end(struct recon *r, struct launch_claims *all);
+/* Claims a set of at most `most` nodes that are equal to w, then sends its call. */
+void set_claim(struct recon *r, const struct q_engine_launch_due_row *w, int64_t most,
+    struct call_provider *p);
+
 /* sets.c: how many machines a place takes now. */
 struct set_room {
 	const char *provider, *region;
 	double left; /* tokens of ops->set_limit */
+	double *calls; /* tokens of ops->set_calls, the same of all places of the provider */
 	int64_t waiting; /* machines of launches that have not left us */
 	struct set_room *next;
 };

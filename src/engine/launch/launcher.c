@@ -13,7 +13,6 @@
 #include "engine/launch/launch_priv.h"
 
 #define LAUNCH_MOST 64 /* of each provider */
-#define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
 #define RETRY_DOUBLINGS 4
 #define LAUNCHES_UNTOKENED 4
 
@@ -29,6 +28,7 @@ struct launch_work {
 	struct launch_line *lines;
 	size_t lines_n, lines_cap;
 	struct set_room *rooms;
+	struct launch_claims claims;
 	bool due_in, flying_in;
 };
 
@@ -243,172 +243,7 @@ void launch_called(struct act *a)
 	launch_refused(a, l, rc, refusal_scope(err));
 }
 
-/* ---- claim and call ---------------------------------------------------------------------------
- */
-
-static struct act *launch_prepare(struct engine *e, const struct q_engine_launch_due_row *w,
-    struct call_provider *p)
-{
-	struct act *a = act_new(e, w->id, launch_called);
-	struct launching *l = arena_alloc(a->arena, sizeof(*l));
-
-#define KEEP(s) arena_strdup(a->arena, (s))
-	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
-	l->unsure = w->unsure;
-	l->tries = w->tries;
-	memcpy(l->me, e->me, sizeof(l->me));
-	l->gang_id = w->gang_id;
-	l->job_id = w->has_job_id ? w->job_id : 0;
-	l->set = w->in_set;
-	l->args.common = (struct spot_launch){
-		.key = { .provider = KEEP(w->provider),
-		    .region = KEEP(w->region),
-		    .zone = KEEP(w->zone),
-		    .instance_type = KEEP(w->instance_type),
-		    .market = w->market },
-		.zone_name = KEEP(w->zone_name),
-		.shape = { .gpu_name = KEEP(w->gpu_name),
-		    .gpu_milli = w->gpu_milli,
-		    .gpu_mem_mib = w->gpu_mem_mib,
-		    .vcpus = w->vcpus,
-		    .mem_mib = w->mem_mib,
-		    .arch = KEEP(w->arch) },
-		.install = e->install,
-		.price_cap_micros = w->price_cap_micros,
-		.audience = e->conf.public_url,
-	};
-#undef KEEP
-	a->ctx = l;
-	return a;
-}
-
-/* The rest of the call, once its rows are known: those of want machines, of which the first has
- * this token and name. */
-static void launch_name(struct act *a, const char *token, const char *name, size_t want,
-    const char *kind)
-{
-	struct launching *l = a->ctx;
-	struct spot_launch *c = &l->args.common;
-	const char *id = arena_printf(a->arena, "n%" PRId64, a->id);
-	size_t n = 0;
-
-	l->set = l->set && want > 1;
-	l->args.want = want;
-	l->args.least = l->set ? 1 : want;
-	c->token = arena_strdup(a->arena, token);
-	c->name = arena_strdup(a->arena, name);
-	l->tags[n++] = l->set ? (struct spot_tag){ "brk-set", id }
-	    : want > 1
-	    ? (struct spot_tag){ "brk-gang", arena_printf(a->arena, "g%" PRId64, l->gang_id) }
-	    : (struct spot_tag){ "brk-node", id };
-	if (l->job_id != 0 && !l->set) {
-		l->tags[n++] =
-		    (struct spot_tag){ "brk-job", arena_printf(a->arena, "j%" PRId64, l->job_id) };
-	}
-	c->tags = l->tags;
-	c->tags_n = n;
-	c->user_data = userdata_make(a->e, a->arena, a->id, token, kind);
-}
-
-static void launch_send(struct act *a, struct call_provider *p)
-{
-	struct launching *l = a->ctx;
-	const struct spot_launch *c = &l->args.common;
-	int64_t most_us = a->e->conf.launch_timeout_us;
-
-	log_info("launch.sent",
-	    I64(l->args.want > 1 && !l->set ? "gang" : "node",
-		l->args.want > 1 && !l->set ? l->gang_id : a->id),
-	    I64("machines", (int64_t)l->args.want), STR("provider", c->key.provider),
-	    STR("zone", c->key.zone), STR("type", c->key.instance_type),
-	    STR("launch_token", c->token));
-	if (l->args.want > 1) {
-		act_call(a, p, CALL_LAUNCH_GANG, &l->args, most_us, false);
-	} else {
-		act_call(a, p, CALL_LAUNCH, &l->args.common, most_us, false);
-	}
-}
-
-static void launch_claimed(struct step *s)
-{
-	struct act *a = s->ctx;
-	struct launching *l = a->ctx;
-	struct call_provider *p = engine_provider(a->e, l->args.common.key.provider);
-
-	if (step_rows(s) != l->args.want || p == NULL) {
-		act_end(a); /* another statement moved one of them first */
-		return;
-	}
-	launch_send(a, p);
-}
-
-static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w, int32_t want,
-    struct call_provider *p)
-{
-	struct engine *e = r->e;
-	int64_t now = engine_now(e);
-	struct act *a = launch_prepare(e, w, p);
-	struct step *s = step_new(r, launch_claimed, a);
-
-	launch_name(a, w->token, w->name, (size_t)want, call_provider_ops(p)->kind);
-	s->always = true;
-	STEP(s, engine_launch_claim,
-	    (&(struct q_engine_launch_claim){ .id = w->id,
-		.want = want,
-		.was = NODE_WANTED,
-		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
-		.event = NODE_EV_CLAIMED,
-		.why = w->fresh ? "launch" : "launch again with the same token",
-		.claimed_by = e->me,
-		.at_us = now,
-		.until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
-		.fence = r->epoch }));
-}
-
-static void set_claimed(struct step *s)
-{
-	struct act *a = s->ctx;
-	struct launching *l = a->ctx;
-	struct call_provider *p = engine_provider(a->e, l->args.common.key.provider);
-	struct q_engine_launch_claim_set_row *rows;
-	size_t n = step_rows(s);
-
-	if (n == 0 || p == NULL) {
-		act_end(a);
-		return;
-	}
-	q_engine_launch_claim_set_rows(&s->req, a->arena, &rows);
-	l->job_id = rows[0].has_job_id ? rows[0].job_id : 0;
-	launch_name(a, rows[0].token, rows[0].name, n, call_provider_ops(p)->kind);
-	launch_send(a, p);
-}
-
-/* Claims a set of at most `most` nodes that are equal to w. */
-static void set_claim(struct recon *r, const struct q_engine_launch_due_row *w, int64_t most,
-    struct call_provider *p)
-{
-	struct engine *e = r->e;
-	int64_t now = engine_now(e);
-	struct act *a = launch_prepare(e, w, p);
-	struct launching *l = a->ctx;
-	struct step *s = step_new(r, set_claimed, a);
-
-	l->set = true;
-	l->args.want = (size_t)most;
-	s->always = true;
-	STEP(s, engine_launch_claim_set,
-	    (&(struct q_engine_launch_claim_set){ .id = w->id,
-		.last_id = w->last_id,
-		.most = most,
-		.was = NODE_WANTED,
-		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
-		.event = NODE_EV_CLAIMED,
-		.why = "launch in a set",
-		.claimed_by = e->me,
-		.at_us = now,
-		.until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
-		.fence = r->epoch }));
-}
+/* ---- due launches ---------------------------------------------------------------------------- */
 
 static struct launch_line *line_get(struct recon *r, struct launch_work *t, const char *provider)
 {
@@ -439,7 +274,7 @@ static void equal_launch(struct recon *r, struct launch_work *t, struct launch_l
 
 	line->n += size > 0;
 	if (size == 1) {
-		launch_claim(r, w, 1, p);
+		launch_claim(r, &t->claims, w, 1, p);
 	} else if (size > 1) {
 		set_claim(r, w, size, p);
 	}
@@ -462,7 +297,7 @@ static void launch_one(struct recon *r, struct launch_work *t,
 	} else if (line->n < launches_most(e, p) && w->equal) {
 		equal_launch(r, t, line, w, p);
 	} else if (line->n < launches_most(e, p)) {
-		launch_claim(r, w, w->want, p);
+		launch_claim(r, &t->claims, w, w->want, p);
 		line->n++;
 	} else if (w->rests) {
 		node_unwanted(r, w->id, false,
@@ -478,6 +313,7 @@ static void launch_decide(struct recon *r, struct launch_work *t)
 	for (size_t i = 0; i < t->n; i++) {
 		launch_one(r, t, &t->rows[i]);
 	}
+	launch_claims_end(r, &t->claims);
 }
 
 static void launch_due(struct step *s)
@@ -588,4 +424,6 @@ static void launcher_pass(struct recon *r, void *state)
 		.calls_n = calls_n }));
 }
 
-const struct recon_kind launcher_kind = { .name = "launcher", .pass = launcher_pass };
+const struct recon_kind launcher_kind = { .name = "launcher",
+	.wakes = TOUCH_NODE | TOUCH_GANG | TOUCH_JOB | TOUCH_FLEET,
+	.pass = launcher_pass };

@@ -197,6 +197,7 @@ static void store_prices(struct poll *p)
 	/* row -> its last point + 1 */
 	int32_t *before = arena_array(p->arena, p->pools_n + 1, sizeof(*before));
 	size_t n = 0;
+	bool still = true;
 
 	poll_refused_room(p, in->n);
 	for (size_t i = 0; i < in->n && n < PRICE_BATCH_MAX; i++) {
@@ -213,6 +214,7 @@ static void store_prices(struct poll *p)
 			continue;
 		}
 		before[row] = (int32_t)n + 1;
+		still = still && in->points[i].price_micros == p->rows[row].last_micros;
 		points[n] = in->points[i];
 		ids[n++] = p->rows[row].id;
 	}
@@ -224,7 +226,8 @@ static void store_prices(struct poll *p)
 		.region = p->region,
 		.feed = feed_name(p->kind),
 		.polled_us = p->started_us,
-		.fence = p->epoch },
+		.fence = p->epoch,
+		.still = still },
 	    points, ids, n, prices_stored);
 }
 

@@ -1,7 +1,7 @@
 -- Price feed. store/price.h defines a batch.
 
 -- name: copy_merge_prices
--- setup: SET LOCAL work_mem = '64MB'; SET LOCAL enable_nestloop = off;
+-- setup: SET LOCAL work_mem = '64MB';
 --        CREATE TEMP TABLE IF NOT EXISTS price_in (pool_id int4 NOT NULL,
 --        observed_us int8 NOT NULL, effective_us int8 NOT NULL, price_micros int8 NOT NULL,
 --        source text NOT NULL, several bool NOT NULL)
@@ -10,8 +10,9 @@
 --       FROM STDIN BINARY
 -- rows: 1 looked int8, changed int8, pools int8
 -- writes: yes
--- A row with pool_id 0 names the feed: provider, region and feed in source, the fence in
--- effective_us. Column several marks the pools with several points in the poll.
+-- The first row may name the feed, by pool_id 0. It has provider, region and feed in source, the
+-- fence in effective_us, and in price_micros whether prices seem to have moved (0: none). Column
+-- several marks the pools with several points in the poll.
 SELECT looked, changed, pools FROM price_merge();
 
 -- name: copy_merge_past

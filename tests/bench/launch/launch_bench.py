@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A fleet from its creation to its last launched machine: launch_bench.py BUILD [--sizes 100,1000,10000] [--limits] [--json].
-The whole daemon, a private Postgres with fsync on, and the emulator of AWS without rate limits, or (--limits) with those that
-AWS publishes. The machines have no agents."""
+"""A fleet from its creation to its last launched machine:
+launch_bench.py BUILD [--cloud aws|gcp] [--sizes 100,1000,10000] [--limits] [--json].
+The whole daemon runs, with a private Postgres (fsync on) and the emulator of the cloud. There are no rate limits, or with
+--limits those that the cloud publishes. The machines have no agents."""
 import argparse
 import json
 import os
@@ -28,6 +29,9 @@ TOOK = """SELECT (max(at_us) FILTER (WHERE now = 'BOOTING') - min(at_us) FILTER 
 DEAREST = """SELECT round(total_exec_time::numeric) || ' ms, ' || calls || ' calls, ' || rows || ' rows, ' || shared_blks_hit || ' blocks: '
     || regexp_replace(left(query, 150), '\\s+', ' ', 'g') FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 25"""
 LONGEST_S = 600
+# Region, quota, calls that launch, time to boot. Google's operation ends with the boot.
+CLOUDS = {"aws": ("us-east-1", {"region": "*", "code": "*", "vcpus": 10000000}, ("RunInstances",), "3600000"),
+          "gcp": ("us-central1", {"region": "*", "metric": "*", "limit": 10000000}, ("instances.insert", "instances.bulkInsert"), "1000")}
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,19 +48,21 @@ def cpu_s(pid):
 
 
 class World:
-    def __init__(self, build, limits, statements):
+    def __init__(self, build, cloud, limits, statements):
+        self.cloud = cloud
+        region, quota, self.actions, boot_ms = CLOUDS[cloud]
         self.dir = tempfile.mkdtemp(prefix="spotbench-")
         os.chmod(self.dir, 0o711)
         self.server = self.emulator = self.daemon = None
-        options = ["--boot-ms", "3600000"] + ([] if limits else ["--no-throttle"])
+        options = ["--boot-ms", boot_ms] + ([] if limits else ["--no-throttle"])
         try:
             self.server = Postgres(self.dir, SETTINGS + (("shared_preload_libraries = pg_stat_statements",) if statements else ()))
             if statements:
                 self.server.sql("CREATE EXTENSION pg_stat_statements")
             self.emulator = Emulator([os.path.join(build, "tests/cloudsim/cloudsim"), *options], os.path.join(self.dir, "cloud"))
-            self.clouds = Clouds(self.emulator, self.dir, {"aws": "us-east-1"})
-            self.emulator.ask("POST", "/stock", {"pool": "aws", "count": None})
-            self.emulator.ask("POST", "/quota", {"provider": "aws", "region": "*", "code": "*", "vcpus": 10000000})
+            self.clouds = Clouds(self.emulator, self.dir, {cloud: region})
+            self.emulator.ask("POST", "/stock", {"pool": cloud, "count": None})
+            self.emulator.ask("POST", "/quota", dict(quota, provider=cloud))
             self.raise_daemon(build, limits)
         except BaseException:
             self.close()
@@ -67,8 +73,8 @@ class World:
         agents, state = os.path.join(self.dir, "agents"), os.path.join(self.dir, "state")
         os.makedirs(agents)
         shutil.copy(os.path.join(build, "src/agent/spot-agent"), agents)
-        sections = self.clouds.sections(["aws"])
-        sections["provider aws"].update({} if limits else {"rate_factor": "0"})
+        sections = self.clouds.sections([self.cloud])
+        sections["provider " + self.cloud].update({} if limits else {"rate_factor": "0"})
         sections["api"] = {"listen": "127.0.0.1:%d" % self.port, "public_url": "http://127.0.0.1:%d" % self.port, "agent_dir": agents}
         config = os.path.join(self.dir, "spotd.conf")
         with open(config, "w", encoding="utf-8") as f:
@@ -76,12 +82,19 @@ class World:
         env = dict(self.clouds.environment(), DATABASE_URL=self.server.dsn(), XDG_DATA_HOME=self.dir)
         words = [program(build), "--config", config]
         self.token = create_token(words, env, "bench")
-        self.daemon = Spotd([*words, "--state-file", state], self.dir, env, "spotd")
-        self.daemon.start()
-        self.daemon.await_state(state)
+        self.words, self.env, self.state = [*words, "--state-file", state], env, state
+        self.start()
         self.until("prices of all T4 pools", "SELECT count(*) > 0 FROM pool p JOIN pool_latest l ON l.pool_id = p.id WHERE p.gpu_name LIKE '%T4%' AND p.offered")
         # Quotas, signals and prices of each place, so that the fleet is planned on a whole market.
         self.until("the first read of every feed", "SELECT count(*) > 0 AND bool_and(last_ok_us IS NOT NULL) FROM feed")
+
+    def start(self):
+        """Starts the daemon, which does not run, and waits until it serves."""
+        if os.path.exists(self.state):
+            os.unlink(self.state)
+        self.daemon = Spotd(self.words, self.dir, self.env, "spotd")
+        self.daemon.start()
+        self.daemon.await_state(self.state)
 
     def until(self, what, sql, most_s=120):
         until(what, most_s, lambda: self.server.sql(sql).strip() in ("t", "true"), 0.1, lambda: "; " + self.daemon.text()[-1500:])
@@ -98,7 +111,7 @@ class World:
         self.until("%d machines" % nodes, "SELECT (%s) >= %d" % (DONE, nodes), LONGEST_S)
         cpu = {name: (cpu_s(pid) - before[name]) / nodes * 1e3 for name, pid in self.pids().items()}
         took = float(self.server.sql(TOOK))
-        calls = sum(c["n"] for c in self.emulator.ask("GET", "/state?live=1")["requests"] if c["action"] == "RunInstances")
+        calls = sum(c["n"] for c in self.emulator.ask("GET", "/state?live=1")["requests"] if c["action"] in self.actions)
         alive = self.emulator.ask("GET", "/books")["alive"]
         if alive != nodes:
             raise Failure("%d nodes, and %d machines" % (nodes, alive))
@@ -114,6 +127,7 @@ class World:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
+    parser.add_argument("--cloud", default="aws", choices=sorted(CLOUDS))
     parser.add_argument("--sizes", default="100,1000,10000")
     parser.add_argument("--limits", action="store_true")
     parser.add_argument("--statements", action="store_true", help="the dearest statements, by pg_stat_statements")
@@ -122,7 +136,7 @@ def main():
     if not args.json:
         print("nodes   seconds  launches/s  calls  CPU ms a launch: spotd  postgres  cloudsim")
     for nodes in (int(n) for n in args.sizes.split(",")):
-        world = World(args.build, args.limits, args.statements)
+        world = World(args.build, args.cloud, args.limits, args.statements)
         try:
             r = world.run(nodes)
             if args.statements:

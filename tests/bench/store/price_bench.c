@@ -1,11 +1,12 @@
 /*
  * Prices at full size: 50,000 pools, 30 days of history, then the three things that users feel.
- * Prints one line per figure. Not part of the test suite: it takes minutes and some GB of disk.
+ * Prints one line per figure, and with --json an object of the stored polls as the last line. Not
+ * part of the test suite: it takes minutes and some GB of disk.
  *
- *   meson compile -C build price_bench && build/tests/bench/store/price_bench [POOLS [DAYS]]
+ *   build/tests/bench/store/price_bench [--json] [POOLS [DAYS]]
  *
- * The history is hourly and made inside the server. The "psql" figures are the same rows by a bare
- * COPY and by bare SQL in the same run: the physical limit. The cluster runs with fsync on.
+ * The history is hourly and made inside the server. The references are the same rows by a bare
+ * COPY and by bare SQL in the same run. The cluster runs with fsync on.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -13,11 +14,10 @@
 #include "base/text/str.h"
 #include "harness.h"
 #include "io/cluster/pgcluster.h"
-#include "store/price.h"
+#include "price_writes.h"
 #include "store/q.h"
 #include <libpq-fe.h>
 #include <ftw.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static int64_t pools = 50000, days = 30;
@@ -28,15 +28,6 @@ static const char *dsn;
 static int64_t mono_us(void)
 {
 	return clock_real.mono_us(&clock_real);
-}
-
-static int64_t cpu_us(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * SPOT_US_PER_S + u.ru_utime.tv_usec +
-	    u.ru_stime.tv_usec;
 }
 
 static void no_done(struct op *op)
@@ -173,66 +164,6 @@ static void history_bench(int64_t now_us)
 	    (double)median_of(us, RUNS) / 1e3, RUNS);
 }
 
-/* ---- writing
- * -------------------------------------------------------------------------------------- */
-
-/* Of each pool, the price that the store has. */
-static int64_t *prices;
-
-/* changed: of 100 pools, how many have a new price. */
-static void poll_bench(int64_t now_us, int changed)
-{
-	struct spot_price_point *points = calloc((size_t)pools, sizeof(*points));
-	int32_t *ids = calloc((size_t)pools, sizeof(*ids));
-	struct price_ingest p = { 0 };
-	int64_t t0, c0, us, cpu;
-
-	assert(points != NULL && ids != NULL);
-	for (int64_t i = 0; i < pools; i++) {
-		ids[i] = (int32_t)(i + 1);
-		prices[i] += i % 100 < changed;
-		points[i] = (struct spot_price_point){ .source = "bench",
-			.observed_us = now_us,
-			.price_micros = prices[i] };
-	}
-	t0 = mono_us();
-	c0 = cpu_us();
-	price_ingest(pg, &p, &(struct price_feed){ "bench", "", "prices_spot", now_us, 1 }, points,
-	    ids, (size_t)pools, no_done);
-	op_must(&p.copy.op);
-	us = mono_us() - t0;
-	cpu = cpu_us() - c0;
-	printf("poll of %" PRId64 " pools, %d %% new: %" PRId64
-	       " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
-	    pools, changed, price_ingest_result(&p).changed, (double)us / 1e3,
-	    (double)pools * 1e6 / (double)us, (double)cpu / 1e3);
-	price_ingest_fini(&p);
-	free(points);
-	free(ids);
-}
-
-static void copy_bench(int64_t now_us)
-{
-	struct pg_copy c = { 0 };
-	int64_t t0 = mono_us(), us;
-
-	pg_copy_begin(&c, (size_t)pools * 200);
-	for (int64_t i = 0; i < pools; i++) {
-		pg_copy_row(&c, 5);
-		pg_copy_i32(&c, (int32_t)i + 1);
-		pg_copy_i64(&c, now_us);
-		pg_copy_i64(&c, now_us);
-		pg_copy_i64(&c, 5);
-		pg_copy_text(&c, "bench");
-	}
-	pg_copy_send(pg, &c, NULL, "COPY price_point FROM STDIN BINARY", NULL, no_done);
-	op_must(&c.op);
-	us = mono_us() - t0;
-	printf("bare COPY of as many rows into price_point: %.0f ms, %.0f rows/s\n",
-	    (double)us / 1e3, (double)pools * 1e6 / (double)us);
-	pg_copy_fini(&c);
-}
-
 static int entry_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
 	(void)st;
@@ -247,10 +178,13 @@ int main(int argc, char **argv)
 	struct spot_err err = { 0 };
 	char dir[] = "/tmp/spotbroker-bench-XXXXXX";
 	int64_t now_us = clock_real.wall_us(&clock_real);
+	bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
 
+	argc -= json;
+	argv += json;
 	if ((argc > 1 && !parse_i64(argv[1], 1, PRICE_BATCH_MAX, &pools)) ||
 	    (argc > 2 && !parse_i64(argv[2], 1, 365, &days))) {
-		fprintf(stderr, "usage: %s [POOLS [DAYS]]\n", argv[0]);
+		fprintf(stderr, "usage: price_bench [--json] [POOLS [DAYS]]\n");
 		return 2;
 	}
 	if (mkdtemp(dir) == NULL ||
@@ -273,20 +207,13 @@ int main(int argc, char **argv)
 	history_make(now_us);
 	latest_bench();
 	history_bench(now_us);
-	prices = calloc((size_t)pools, sizeof(*prices));
-	assert(prices != NULL);
-	for (int64_t i = 0; i < pools; i++) {
-		prices[i] = 1000000 + ((i + 1) * 7919) % 900000;
-	}
-	poll_bench(now_us + 1, 0); /* the first poll of a feed makes its round */
-	for (int i = 0; i < 3; i++) {
-		poll_bench(now_us + i * 10 + 2, 0);
-		poll_bench(now_us + i * 10 + 3, 10);
-		poll_bench(now_us + i * 10 + 4, 100);
-		copy_bench(now_us + i * 10 + 5);
-	}
-	free(prices);
-	latest_bench();
+	price_writes_bench(&(struct price_writes){ .loop = loop,
+	    .pg = pg,
+	    .dsn = dsn,
+	    .server = pgcluster_pid(cluster),
+	    .pools = pools,
+	    .now_us = now_us,
+	    .json = json });
 	pg_free(pg);
 	(void)loop_turn(loop, 0);
 	loop_free(loop);

@@ -8,6 +8,7 @@
 #include "base/text/str.h"
 
 #define COUNT_MAX 1000
+#define RUNNING_MAX 10
 
 struct pick {
 	struct gcp_want want;
@@ -454,6 +455,21 @@ static void bulk_run(struct bulk *b, const char *request)
 	gcp_reply(c, gcp_op_json(b->parent, c->a));
 }
 
+/* "Troubleshoot bulk VM creation": so many operations at a time. */
+static bool within_running(struct gcp_call *c)
+{
+	int n = 0;
+
+	for (const struct gcp_op *op = c->g->ops; op; op = op->next) {
+		n += !op->done && str_same(op->type, "bulkInsert");
+	}
+	if (n < RUNNING_MAX || !c->sim->conf.throttle) {
+		return true;
+	}
+	gcp_fail(c, 403, "rateLimitExceeded", "Rate Limit Exceeded");
+	return false;
+}
+
 /* ---- methods --------------------------------------------------------------------------------- */
 
 static void bulk_insert(struct gcp_call *c, const char *scope, const struct zone *z,
@@ -466,7 +482,7 @@ static void bulk_insert(struct gcp_call *c, const char *scope, const struct zone
 	b.count = gcp_i64(c->body, "count", 0);
 	b.min_count = gcp_i64(c->body, "minCount", b.count);
 	b.shape = gcp_text(json_object_get(c->body, "locationPolicy"), "targetShape");
-	if (!gcp_request_id(c, scope, &request)) {
+	if (!gcp_request_id(c, scope, &request) || !within_running(c)) {
 		return;
 	}
 	if (b.count < 1 || b.count > COUNT_MAX || b.min_count < 1 || b.min_count > b.count) {

@@ -226,8 +226,21 @@ class Faults(Base):
             self.assertEqual(self.call('GET', '/zones')[0], 200)
         finally:
             self.sim.ctl('POST', '/gcp/config', {'rate_per_min': 1500})
-        counted = [r for r in self.sim.ctl('GET', '/state')['requests'] if r['code'] == 'rateLimitExceeded']
-        self.assertEqual({r['action'] for r in counted}, {'zones.get'})
+        counted = {r['action'] for r in self.sim.ctl('GET', '/state')['requests'] if r['code'] == 'rateLimitExceeded'}
+        self.assertEqual({action for action in counted if action.startswith('zones.')}, {'zones.get'})
+
+    def test_ten_bulk_operations_run_at_a_time(self):
+        props = {k: v for k, v in self.body('x').items() if k != 'name'}
+        props['machineType'] = 'g2-standard-4'
+        self.sim.ctl('POST', '/config', {'boot_ms': 5000})
+        try:
+            got = [self.call('POST', '/zones/%s/instances/bulkInsert' % ZONE,
+                             {'count': '1', 'perInstanceProperties': {'ten-%d' % k: {}}, 'instanceProperties': props})
+                   for k in range(11)]
+        finally:
+            self.sim.ctl('POST', '/config', {'boot_ms': 40})
+        self.assertEqual([status for status, _ in got], [200] * 10 + [403], got[0])
+        self.assertEqual(got[10][1]['error']['errors'][0]['reason'], 'rateLimitExceeded')
 
     def test_a_wait_is_held_no_longer_than_its_limit(self):
         self.sim.ctl('POST', '/config', {'boot_ms': 90000})

@@ -48,6 +48,19 @@ static void test_a_fleet_comes_in_sets(void **state)
 	}
 }
 
+/* Sets have a bucket of their own, with one token: the others do not wait for it. */
+static void test_a_few_nodes_come_one_by_one_where_sets_must_wait(void **state)
+{
+	struct world *w = set_world(state, 2);
+
+	w->cloud.sets_limited = true;
+	world_fleet(w, 5);
+	world_start(w);
+	all_ready(w, 5);
+	assert_int_equal(w->cloud.gang_launches, 1);
+	assert_int_equal(w->cloud.launches, 3);
+}
+
 /* All machines of a set have one token, and nothing else says whose token a caller has. */
 static void test_a_cloud_that_vouches_for_nothing_takes_no_sets(void **state)
 {
@@ -182,12 +195,43 @@ static void test_a_node_given_up_in_flight_is_ended(void **state)
 	world_empty(w);
 }
 
+/* A daemon that knows no sets led after the one that launched the set. It took the first row for a
+ * launch of its own, and the machines of the others for orphans. */
+static void test_rows_whose_set_has_lost_its_first_are_settled_alone(void **state)
+{
+	struct world *w = set_world(state, 8);
+
+	world_fleet(w, 4);
+	world_start(w);
+	all_ready(w, 4);
+	world_kill(w);
+	for (size_t i = 1; i < 4; i++) {
+		w->cloud.list[i].state = SPOT_INSTANCE_GONE;
+		world_sql(w,
+		    "UPDATE node SET ref = NULL, launched_us = NULL, boot_id = '', ready_us = "
+		    "NULL, "
+		    "enrol_used_us = NULL, next_act_us = 0, claim_until_us = 0, state = '%s' WHERE "
+		    "ref = '%s'",
+		    i == 3 ? "WANTED" : "UNKNOWN", w->cloud.list[i].ref);
+	}
+	/* One of them was launched by that daemon under its own token. */
+	(void)snprintf(w->cloud.list[1].token, sizeof(w->cloud.list[1].token), "%s",
+	    world_text(w, "SELECT token FROM node WHERE state = 'UNKNOWN' ORDER BY id LIMIT 1"));
+	w->cloud.list[1].state = SPOT_INSTANCE_RUNNING;
+	world_start(w);
+	all_ready(w, 4);
+	assert_int_equal(w->cloud.launches, 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 4);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE set_id IS NOT NULL"), 1);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_a_fleet_comes_in_sets),
+		T(test_a_few_nodes_come_one_by_one_where_sets_must_wait),
 		T(test_a_cloud_that_vouches_for_nothing_takes_no_sets),
 		T(test_a_set_whose_reply_was_lost_makes_no_machine_twice),
 		T(test_a_set_that_never_arrived_is_repeated_under_its_token),
@@ -196,6 +240,7 @@ int main(int argc, char **argv)
 		T(test_part_of_a_set_that_is_found_is_kept),
 		T(test_a_set_is_not_repeated_for_nodes_that_nobody_wants),
 		T(test_a_node_given_up_in_flight_is_ended),
+		T(test_rows_whose_set_has_lost_its_first_are_settled_alone),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

@@ -57,6 +57,16 @@ static void a_poll_confirms_what_it_lists_and_writes_only_what_changed(void **st
 	at[0].observed_us = NOW_US + 70;
 	prices_poll(at, 1);
 	confirmed_are("70 fresh, 60 frozen, 60 frozen");
+	/* A poll that finds the price of the round alone, but stale. */
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale' WHERE pool_id = 1");
+	at[0].observed_us = NOW_US + 80;
+	assert_int_equal(prices_poll(at, 1).changed, 0);
+	confirmed_are("80 fresh, 60 frozen, 60 frozen");
+	/* A poll that began before the last one brings no price. */
+	assert_int_equal(prices_poll(&(struct point){ 1, 600, 0, NOW_US + 75 }, 1).changed, 0);
+	assert_int_equal(testdb_int(dsn,
+			     "SELECT max(price_micros) FROM price_point WHERE pool_id = 1"),
+	    500);
 }
 
 static void a_poll_without_the_lease_confirms_only_its_own_pools(void **state)
@@ -96,12 +106,14 @@ static size_t poll_make(struct rng *r, int32_t first, int64_t now_us, struct poi
 #define POLLS_ALL \
 	"SELECT string_agg(concat_ws(' ', (pool_id - 1) % 12, price_micros, observed_us, " \
 	"CASE WHEN pool_id % 3 <> 1 THEN effective_us END, changed_us, state, why, fade_us, " \
-	"fade_w, fade_1, fade_2), E'\n' ORDER BY pool_id) FROM pool_price WHERE pool_id "
+	"round(fade_w::numeric, 12), round(fade_1::numeric, 12), round(fade_2::numeric, 12)), " \
+	"E'\n' ORDER BY pool_id) FROM pool_price WHERE pool_id "
 #define POINTS_ALL \
 	"SELECT md5(string_agg(concat_ws(' ', (pool_id - 1) % 12, price_micros, observed_us, " \
 	"effective_us), E'\n' ORDER BY pool_id, observed_us)) FROM price_point WHERE pool_id "
 
-/* Pools 1 to 12 by whole polls, and 13 to 24 by the same points with a row's own time each. */
+/* Pools 1 to 12 by whole polls, and 13 to 24 by the same points with a row's own time each. A third
+ * of the polls says that no price moved, which is wrong. */
 static void a_poll_means_the_same_as_a_time_in_each_row(void **state)
 {
 	struct point at[40];
@@ -116,6 +128,7 @@ static void a_poll_means_the_same_as_a_time_in_each_row(void **state)
 	for (int i = 0; i < 60; i++) {
 		int64_t now_us = NOW_US + i * 1800 * SPOT_US_PER_S;
 
+		prices_still = i % 3 == 2;
 		prices_poll(at, poll_make(&a, 1, now_us, at));
 		prices_ingest(at, poll_make(&b, 13, now_us, at));
 		if (i % 4 == 3) {
@@ -129,8 +142,52 @@ static void a_poll_means_the_same_as_a_time_in_each_row(void **state)
 		assert_string_equal(testdb_text(dsn, POLLS_ALL "<= 12"),
 		    arena_strdup(arena, testdb_text(dsn, POLLS_ALL "> 12")));
 	}
+	prices_still = false;
 	assert_string_equal(arena_strdup(arena, testdb_text(dsn, POINTS_ALL "<= 12")),
 	    testdb_text(dsn, POINTS_ALL "> 12"));
+}
+
+#define POLL_ROWS \
+	"CREATE TEMP TABLE price_in (pool_id int4 NOT NULL, observed_us int8 NOT NULL, " \
+	"effective_us " \
+	"int8 NOT NULL, price_micros int8 NOT NULL, source text NOT NULL, several bool NOT NULL) " \
+	"ON COMMIT DELETE ROWS; INSERT INTO price_in SELECT 0, %" PRId64 ", 1, 1, E'p\\n%s\\n" \
+	"prices_spot', false; INSERT INTO price_in SELECT i, %" PRId64 \
+	", 0, %d + i / %d, 'test', " \
+	"false FROM generate_series(%d, %d) i"
+
+/* Polls pools with the ids from to to, of which the last may have another price. Returns how many
+ * rows of pool_latest were read. */
+static int64_t poll_reads(const char *feed, int64_t at_us, int price, int moves, int from, int to)
+{
+	return testdb_int(dsn,
+	    arena_printf(arena,
+		POLL_ROWS
+		"; SELECT * FROM price_merge(); SELECT seq_tup_read + "
+		"idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'pool_latest'",
+		at_us, feed, at_us, price, moves, from, to));
+}
+
+static void a_small_feed_reads_only_its_own_pools(void **state)
+{
+	const int all = 3000, few = 20;
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	prices_pools_make(all);
+	prices_partitions(NOW_US, NOW_US + 1);
+	poll_reads("large", NOW_US, 100, 1000000, few + 1, all);
+	poll_reads("small", NOW_US, 100, 1000000, 1, few);
+	testdb_exec(dsn, "ANALYZE pool_latest");
+	/* The same prices, one that is stale, a new one, and one pool less. */
+	assert_in_range(poll_reads("small", NOW_US, 100, 1000000, 1, few), few, 10 * few);
+	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale' WHERE pool_id = 1");
+	assert_in_range(poll_reads("small", NOW_US + 1, 100, 1000000, 1, few), few, 10 * few);
+	assert_in_range(poll_reads("small", NOW_US + 2, 100, few, 1, few), few, 10 * few);
+	assert_in_range(poll_reads("small", NOW_US + 3, 100, few, 1, few - 1), few, 10 * few);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), all + 1);
+	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_latest WHERE round_id IS NULL"),
+	    1);
 }
 
 int main(void)
@@ -139,6 +196,7 @@ int main(void)
 		T(a_poll_confirms_what_it_lists_and_writes_only_what_changed),
 		T(a_poll_without_the_lease_confirms_only_its_own_pools),
 		T(a_poll_means_the_same_as_a_time_in_each_row),
+		T(a_small_feed_reads_only_its_own_pools),
 	};
 
 	return STORE_TESTS(tests);

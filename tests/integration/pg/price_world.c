@@ -69,13 +69,15 @@ struct price_ingested prices_ingest(const struct point *in, size_t n)
 	return prices_ingest_by(in, n, ingest_alone);
 }
 
+bool prices_still;
+
 static void ingest_poll(struct pg *db, struct price_ingest *p,
     const struct spot_price_point *points, const int32_t *pool_ids, size_t n,
     void (*done)(struct op *))
 {
 	price_ingest(db, p,
 	    &(struct price_feed){ "p", "r", "prices_spot", n > 0 ? points[0].observed_us : NOW_US,
-		1 },
+		1, prices_still },
 	    points, pool_ids, n, done);
 }
 

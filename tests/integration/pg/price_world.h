@@ -20,6 +20,7 @@ struct price_ingested prices_ingest_by(const struct point *in, size_t n,
     void (*f)(struct pg *, struct price_ingest *, const struct spot_price_point *, const int32_t *,
 	size_t, void (*)(struct op *)));
 struct price_ingested prices_ingest(const struct point *in, size_t n);
+extern bool prices_still; /* the next polls say that no price moved */
 /* The same as a whole poll of the feed p/r/prices_spot, with the fence 1. */
 struct price_ingested prices_poll(const struct point *in, size_t n);
 

@@ -482,6 +482,9 @@ static const struct spot_provider_ops cloud_ops = {
 };
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);
+/* One launch of a set at a time. */
+static const struct spot_limit set_calls = { .name = "sets", .per_second = 0.001, .burst = 1 };
+
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http)
 {
 	static struct spot_provider_ops ops;
@@ -496,6 +499,11 @@ struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct 
 	ops.watch = c->watches ? cloud_watch : NULL;
 	ops.launch_gang = c->gangs || c->sets > 0 ? cloud_launch_gang : NULL;
 	ops.set_most = c->sets;
+	if (c->sets_limited) {
+		ops.limits = &set_calls;
+		ops.limits_n = 1;
+		ops.set_calls = 1;
+	}
 	ops.boot_timeout_us = c->boots_us;
 	ops.reclaim_free_us = c->reclaim_free_us;
 	return call_provider_new(loop, http, &ops, c, "fake", NULL);

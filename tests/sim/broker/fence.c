@@ -131,6 +131,7 @@ void fence_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, b
 	}
 	if (PQntuples(r) > 0 &&
 	    (str_same(s->name, "engine_launch_claim") ||
+		str_same(s->name, "engine_launch_claim_each") ||
 		str_same(s->name, "engine_launch_claim_set")) &&
 	    DICE(pause_claim)) {
 		sometimes("a leader was stopped with a launch in its hands");

@@ -87,6 +87,30 @@ WITH m AS MATERIALIZED (
 )
 SELECT id FROM n
 
+-- Claims launches of one machine each. A row that is not as it was drops out of the reply.
+-- name: engine_launch_claim_each
+-- params: launch[], was node_state, now node_state, event node_event, claimed_by text,
+--   at_us int8, until_us int8, fence int8
+-- rows_in: launch (id int8, why text)
+-- rows: many id int8
+-- writes: yes
+WITH m AS MATERIALIZED (
+	SELECT n.id, c.why FROM unnest($1, $2) c (id, why) JOIN node n ON n.id = c.id
+		LEFT JOIN gang g ON g.id = n.gang_id
+	WHERE n.state = $3 AND n.set_id IS NULL AND (NOT n.gang_call OR g.state = 'ACQUIRING')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
+	ORDER BY n.id FOR UPDATE OF n
+), n AS (
+	UPDATE node SET state = $4, state_us = $7, why = m.why, claimed_by = $6,
+		claim_until_us = $8, launch_sent_us = coalesce(launch_sent_us, $7),
+		tries = tries + 1
+	FROM m WHERE node.id = m.id RETURNING node.id, node.job_id, m.why
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $7, 'node', 'n' || id, job_id, id, $3, $4, $5, why, 'engine' FROM n
+)
+SELECT id FROM n
+
 -- Makes a set of at most `most` equal nodes that were never sent, and claims it. Their ids are from
 -- that of the first, which must be one of them, to last_id.
 -- name: engine_launch_claim_set

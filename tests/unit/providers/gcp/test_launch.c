@@ -368,6 +368,85 @@ static void a_gang_is_all_or_none_with_names_of_its_own(void **state)
 	drive_fini(&d);
 }
 
+#define LIST_OF(items) "{\"kind\":\"compute#instanceList\",\"items\":[" items "]}"
+#define MADE(counts) \
+	",\"operationGroupId\":\"g\",\"instancesBulkInsertOperationMetadata\":" \
+	"{\"perLocationStatus\":{\"zones/" ZONE "\":{\"targetVmCount\":3," counts "}}}"
+#define TWO LIST_OF(VM("1", "RUNNING", "tok") "," VM("2", "STAGING", "tok"))
+#define NO_OPERATIONS "{\"kind\":\"compute#operationList\"}"
+
+static void a_set_has_the_machines_that_its_operation_counts(void **state)
+{
+	struct spot_launch_gang g = { .common = launch_of(SPOT_MARKET_SPOT),
+		.want = 3,
+		.least = 1 };
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .url = API "/zones/" ZONE "/instances/bulkInsert?requestId=*",
+				 .limit = "bulk",
+				 .mutating = 1,
+				 .has = { "\"count\":\"3\",\"minCount\":\"1\"" },
+				 .status = 200,
+				 .reply = OPERATION("DONE",
+				     MADE("\"createdVmCount\":2,\"failedToCreateVmCount\":1")) },
+			     { .status = 200, .reply = TWO }),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 2);
+	/* An error beside them takes none away; what was deleted again does not count. */
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .status = 200,
+				 .reply = OPERATION("DONE",
+				     MADE("\"createdVmCount\":\"3\",\"deletedVmCount\":1")
+					 OP_ERROR("QUOTA_EXCEEDED", "m")) },
+			     { .status = 200, .reply = TWO }),
+	    SPOT_DONE);
+	/* The list has fewer than were made, or nobody says how many were. */
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 200, .reply = OPERATION("DONE", MADE("\"createdVmCount\":3")) },
+		{ .status = 200, .reply = TWO }),
+	    SPOT_UNKNOWN, "2 of 3");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 409, .reply = ERROR(409, "alreadyExists", "exists") },
+		{ .method = "GET", .status = 200, .reply = TWO }),
+	    SPOT_UNKNOWN, "2 of 3");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 200, .reply = OPERATION("DONE", OP_ERROR("QUOTA_EXCEEDED", "m")) }),
+	    SPOT_UNKNOWN, "what it made");
+	drive_fini(&d);
+}
+
+static void a_set_without_a_machine_is_refused_for_its_cause(void **state)
+{
+	struct spot_launch_gang g = { .common = launch_of(SPOT_MARKET_SPOT),
+		.want = 3,
+		.least = 1 };
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 200,
+		    .reply = OPERATION("DONE",
+			MADE("\"createdVmCount\":0") OP_ERROR("VM_MIN_COUNT_NOT_REACHED", "m")) },
+		{ .status = 200,
+		    .reply = "{\"kind\":\"compute#operationList\",\"items\":[" OPERATION("DONE",
+			OP_ERROR("ZONE_RESOURCE_POOL_EXHAUSTED", "m")) "]}" }),
+	    SPOT_NO_CAPACITY, "ZONE_RESOURCE_POOL_EXHAUSTED");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 200, .reply = OPERATION("DONE", MADE("\"createdVmCount\":0")) },
+		{ .status = 200, .reply = NO_OPERATIONS }),
+	    SPOT_UNKNOWN, "new to us");
+	drive_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +462,8 @@ int main(void)
 		cmocka_unit_test(names_and_labels_are_what_google_takes_and_can_be_read_back),
 		cmocka_unit_test(a_launch_that_cannot_be_right_sends_nothing),
 		cmocka_unit_test(a_gang_is_all_or_none_with_names_of_its_own),
+		cmocka_unit_test(a_set_has_the_machines_that_its_operation_counts),
+		cmocka_unit_test(a_set_without_a_machine_is_refused_for_its_cause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
