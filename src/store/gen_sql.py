@@ -16,6 +16,7 @@ begin with "--" and two or more blanks:
     -- json: epoch, why                         (the row as a JSON object: one item a column, below)
     -- rows: many as api_jobs                   (columns and shape of an earlier statement in the file)
     -- lane: long                               (optional, long | agent: its connections, io/pg/pg.h)
+    -- wakes: none                              (optional: no reconciler looks at what it writes; or the tables of which one looks)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
@@ -44,6 +45,7 @@ import sys
 import gen_rules
 import gen_shape
 from gen_migrations import Bad, bad, c_text, gen_migrations, read_migrations
+from gen_touch import TOUCH_ALL, TOUCH_NAMES, TOUCHES, touches, touches_of
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -131,7 +133,7 @@ class Stmt:
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.shape = self.like = None
-        self.lane = "quick"
+        self.lane, self.wakes = "quick", None
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -220,6 +222,10 @@ class Stmt:
             if text not in ("long", "agent"):
                 bad(self.path, line, "lane must be long or agent")
             self.lane = text
+        elif key == "wakes":
+            self.wakes = [] if text == "none" else text.split(", ")
+            if not set(self.wakes) <= set(TOUCHES):
+                bad(self.path, line, "wakes is none, or tables of gen_touch.py; else it follows from the tables")
         elif key in ("setup", "copy"):
             if not self.name.startswith("copy_merge_"):
                 bad(self.path, line, "%s is for statements called copy_merge_*" % key)
@@ -266,7 +272,9 @@ class Stmt:
         for n, p in enumerate(flat, 1):
             if n not in used:
                 bad(self.path, self.line, "%s: $%d (%s) is never used" % (self.name, n, p.name))
-        self.text = text
+        self.touches = (touches(plain) if self.wakes is None else touches_of(self.wakes)) if self.writes else 0
+        self.text = text.replace("pg_notify('spot_engine', '')",
+                                 "pg_notify('spot_engine', 'w%x')" % self.touches)
 
 
 def strip_quoted(text):
@@ -338,7 +346,10 @@ def gen_h(stmts, rows, groups):
          '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
          '#include "spot/types.h"', '#include "store/migrate.h"', '#include "store/shape.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
-         "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
+         "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;",
+         "", "/* Kinds of rows, for pg_stmt.touches and the payload 'w<hex>' of spot_engine. */", "enum {"]
+    o += ["\tTOUCH_%s = 1 << %d," % (t, i) for i, t in enumerate(TOUCH_NAMES)]
+    o += ["\tTOUCH_ALL = %#x" % TOUCH_ALL, "};"]
     for name, cols in rows:
         o.append("\nstruct %s {" % name)
         for c in cols:
@@ -452,10 +463,10 @@ def stmt_init(s):
     more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
     if s.lane != "quick":
         more += ", .lane = PG_" + s.lane.upper()
-    return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
+    return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, .touches = %#x, "
             ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
                 n, n, len(s.flat()), "params_" + n if s.params else "NULL",
-                "true" if s.writes else "false", len(s.cols),
+                "true" if s.writes else "false", s.touches, len(s.cols),
                 "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL", more))
 
 

@@ -330,6 +330,7 @@ static void doctor_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind doctor_kind = { .name = "doctor",
+	.wakes = TOUCH_DOCTOR,
 	.state_size = sizeof(struct doctor),
 	.fini = doctor_fini,
 	.pass = doctor_pass };

@@ -120,5 +120,7 @@ static void dispose_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind dispose_kind = { .name = "dispose",
+	.wakes = TOUCH_CHECKPOINT | TOUCH_ATTEMPT | TOUCH_JOB,
+	.idle_ticks = 10,
 	.state_size = sizeof(struct dispose),
 	.pass = dispose_pass };

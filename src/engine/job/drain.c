@@ -273,6 +273,7 @@ static void drain_pass(struct recon *r, void *state)
 	struct drain *d = state;
 	struct step *s = step_new(r, notices_due, NULL);
 
+	recon_later(r, r->e->conf.budget_look_us); /* a promise of budget_end_us() */
 	STEP(s, engine_notices_due, NULL);
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
@@ -289,5 +290,6 @@ static void drain_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind drain_kind = { .name = "drain",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct drain),
 	.pass = drain_pass };

@@ -265,7 +265,7 @@ static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, si
 		break;
 	}
 	if (out.again_us > 0) {
-		engine_later(r->e, MAX(out.again_us - now, INT64_C(1000)));
+		recon_later(r, MAX(out.again_us - now, INT64_C(1000)));
 	}
 }
 
@@ -323,4 +323,4 @@ static void gang_pass(struct recon *r, void *state)
 	    (&(struct q_engine_gangs){ .at_us = engine_now(r->e), .end_us = budget_end_us(r->e) }));
 }
 
-const struct recon_kind gang_kind = { .name = "gang", .pass = gang_pass };
+const struct recon_kind gang_kind = { .name = "gang", .idle_ticks = 10, .pass = gang_pass };

@@ -199,5 +199,6 @@ static void gang_ranks_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind gang_ranks_kind = { .name = "gang_ranks",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct gang_ranks),
 	.pass = gang_ranks_pass };

@@ -81,7 +81,7 @@ static void urls_written(struct step *s)
 	if (step_rows(s) > 0) {
 		signing_end(s->r->state, w->checkpoint_id);
 	} else {
-		s->r->dirty = true; /* the next part */
+		s->r->changed = true; /* the next part */
 	}
 }
 
@@ -124,7 +124,7 @@ static void urls_forgotten(struct step *s)
 	const struct q_engine_presign_due_row *w = s->ctx;
 
 	signing_begin(s->r, w->checkpoint_id);
-	s->r->dirty = true;
+	s->r->changed = true;
 }
 
 static void urls_forget(struct recon *r, struct q_engine_presign_due_row *row)
@@ -175,5 +175,7 @@ static void upload_urls_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind upload_urls_kind = { .name = "upload_urls",
+	.wakes = TOUCH_CHECKPOINT | TOUCH_ATTEMPT | TOUCH_JOB,
+	.idle_ticks = 10,
 	.state_size = sizeof(struct upload_urls),
 	.pass = upload_urls_pass };

@@ -37,7 +37,7 @@ void act_end(struct act *a)
 	loop_bury(e->loop, a, act_free);
 	/* A database that refuses does so again at once: the next pass is the tick's. */
 	if (!e->refused) {
-		engine_wake(e);
+		engine_touch(e, a->touched != 0 ? a->touched : TOUCH_ALL);
 	}
 }
 
@@ -114,6 +114,7 @@ void act_wrote(struct op *op)
 	struct engine *e = a->e;
 
 	a->writing = false;
+	a->touched |= a->req.stmt->touches;
 	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
 		/* The claim runs out and a later pass reads the row again. */
 		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),

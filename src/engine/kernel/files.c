@@ -134,7 +134,7 @@ static void files_over(struct files *f, enum spot_rc rc)
 	if (q->first != NULL && r->kind != &files_kind &&
 	    loop_mono_us(r->e->loop) - q->from_us > PASS_US) {
 		q->first = NULL;
-		r->dirty = true;
+		r->changed = true;
 	}
 	if (q->first != NULL) {
 		files_begin(q->first);
@@ -440,5 +440,6 @@ static void files_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind files_kind = { .name = "files",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct files_state),
 	.pass = files_pass };

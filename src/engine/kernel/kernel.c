@@ -18,6 +18,15 @@ const struct engine_conf *engine_conf(const struct engine *e)
 	return &e->conf;
 }
 
+/* An older daemon sends no kinds: all may have changed. */
+static unsigned touched_of(const char *payload)
+{
+	char *end = NULL;
+	unsigned long bits = payload[0] == 'w' ? strtoul(payload + 1, &end, 16) : 0;
+
+	return bits == 0 || *end != '\0' || bits > TOUCH_ALL ? TOUCH_ALL : (unsigned)bits;
+}
+
 static void engine_heard(struct pg_listen *l, const char *channel, const char *payload)
 {
 	struct engine *e = container_of(l, struct engine, listen);
@@ -26,7 +35,7 @@ static void engine_heard(struct pg_listen *l, const char *channel, const char *p
 	if (strcmp(payload, "lease") == 0) {
 		lease_given_back(e);
 	}
-	engine_wake(e);
+	engine_touch(e, touched_of(payload));
 }
 
 /* Once per turn of the loop, after its events: starts the passes that are due. */
@@ -41,10 +50,11 @@ static void engine_pass(struct loop_hook *h)
 		return;
 	}
 	TAILQ_FOREACH (r, &e->recons, link) {
-		if (r->kind->pass != NULL && !r->running && (r->dirty || now >= r->due_us)) {
+		if (r->kind->pass != NULL && !r->running && recon_due(r, now)) {
 			recon_run(r);
 		}
 	}
+	wake_next(e);
 }
 
 static struct engine *engine_make(const struct engine_deps *d)

@@ -31,6 +31,11 @@ struct recon;
 struct recon_kind {
 	const char *name;
 	size_t state_size;
+	unsigned wakes; /* TOUCH_*: the rows whose change makes it due; 0 = all */
+	/* Without a change it runs each tick (0) or every so many ticks. It runs once a minute at
+	 * least, or each tick where a tick is longer. After a pass in which no statement returned
+	 * a row, idle_ticks counts instead. */
+	int ticks, idle_ticks;
 	void (*init)(struct engine *e, void *state);
 	void (*pass)(struct recon *r, void *state);
 	void (*lease_lost)(void *state);
@@ -50,10 +55,16 @@ struct recon {
 	struct engine *e;
 	const struct recon_kind *kind;
 	void *state;
+	int64_t began_us; /* mono: the last pass */
 	int64_t due_us; /* mono: the next pass begins by then */
+	int64_t later_us; /* mono: asked for by recon_later; 0 = not */
 	int64_t epoch; /* of our lease when the pass began; fences what it writes */
-	bool dirty, running;
-	bool changed; /* this pass wrote something: another one follows soon */
+	bool running;
+	unsigned dirty; /* TOUCH_*: the changes since the pass began; it runs again soon */
+	unsigned seen; /* the changes that made this pass due; 0 = only time passed */
+	unsigned touched; /* the kinds of rows that this pass wrote */
+	bool found; /* a statement of this pass returned a row */
+	bool changed; /* this pass is not through: another one follows soon */
 	int steps;
 	struct arena *arena; /* to allocate from now: the pass's, or that of a part of it */
 	struct arena *pass_arena;
@@ -97,6 +108,7 @@ struct act {
 	struct pg_req req;
 	struct arena *arena;
 	bool calling, writing;
+	unsigned touched; /* TOUCH_*: by what it wrote */
 	struct http_req http; /* for presigned requests, which pass the providers by */
 	struct spot_http_request http_out;
 	bool sending;
@@ -141,6 +153,7 @@ struct offers {
 	struct gang_rest *rests;
 	const char **busy;
 	size_t rests_n, busy_n, busy_cap;
+	uint64_t gangs_hash; /* of the rows that they came from */
 };
 
 struct lease;
@@ -185,7 +198,13 @@ struct engine *kernel_start(const struct engine_deps *d, const struct recon_kind
 
 int64_t engine_now(const struct engine *e); /* wall */
 int32_t engine_day(const struct engine *e);
-void engine_later(struct engine *e, int64_t after_us); /* a pass no later than that */
+/* A turn of the loop no later than that: for the lease. */
+void engine_later(struct engine *e, int64_t after_us);
+/* The reconciler's next pass begins no later than that. */
+void recon_later(struct recon *r, int64_t after_us);
+void recon_later_of(const struct engine *e, const struct recon_kind *kind, int64_t after_us);
+/* Rows of these kinds changed. */
+void engine_touch(struct engine *e, unsigned touched);
 /* The names of those providers (NULL: of all that are configured), in the pass's arena. Rows of a
  * provider that cannot be called stay due for ever. A statement that reads only these providers'
  * rows does not fill its limit with them. */

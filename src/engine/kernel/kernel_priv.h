@@ -7,10 +7,14 @@
 /* recon.c */
 void recon_add(struct engine *e, const struct recon_kind *kind);
 void recon_run(struct recon *r); /* one pass */
+bool recon_due(const struct recon *r, int64_t now);
 void recon_lease_lost(struct engine *e); /* tells every reconciler */
 /* When the engine stops: forgets all statements under way; then frees the reconcilers. */
 void recon_drop_steps(struct engine *e);
 void recon_drop(struct engine *e);
+
+/* wake.c: rows of these kinds changed by r's own pass, which knows it. */
+void engine_touch_others(struct recon *r, unsigned touched);
 
 /* act.c: forgets all acts. */
 void act_drop_all(struct engine *e);
@@ -18,6 +22,7 @@ void act_drop_all(struct engine *e);
 /* wake.c */
 void wake_start(struct engine *e);
 void wake_stop(struct engine *e);
+void wake_next(struct engine *e); /* after the passes: sets the timer for the next that is due */
 
 /* lease.c */
 struct lease *lease_new(struct engine *e);

@@ -1,6 +1,7 @@
 /* The market as it stands: a snapshot of the kept market (store/market/market.h), shared by every
  * pass that needs it within offers_age. */
 #include "base/base.h"
+#include "base/hash.h"
 #include "engine/kernel/kernel_priv.h"
 
 /* Memory of one read. Passes that were given it hold it until they end, even if it is read again
@@ -118,6 +119,21 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 	}
 }
 
+/* The same in any order of the rows. A rest that ended is no row any more. */
+static uint64_t gangs_hash(const struct wait *w)
+{
+	uint64_t sum = HASH_START;
+
+	for (size_t i = 0; i < w->gangs_n; i++) {
+		const struct q_engine_gang_market_row *g = &w->gangs[i];
+		uint64_t h = hash_mix(hash_mix((uint64_t)g->pool_id, (uint64_t)g->want),
+		    (uint64_t)g->until_us);
+
+		sum += hash_words(h, g->place, strlen(g->place));
+	}
+	return sum;
+}
+
 /* Takes the snapshot over. An unchanged one keeps the version until a cooldown ends, so that
  * rankings stay known. */
 static void held_new(struct engine *e, struct market_snap *snap, const struct wait *w)
@@ -130,11 +146,12 @@ static void held_new(struct engine *e, struct market_snap *snap, const struct wa
 		abort();
 	}
 	*h = (struct offers_held){ .snap = snap, .arena = arena_new(0), .holds = 1 };
-	if (o->held == NULL || o->held->snap != snap || o->rests_n + o->busy_n + w->gangs_n > 0 ||
+	if (o->held == NULL || o->held->snap != snap || o->gangs_hash != gangs_hash(w) ||
 	    market_cool_end(snap, o->taken_us) <= now) {
 		o->version++;
 	}
 	o->taken_us = now;
+	o->gangs_hash = gangs_hash(w);
 	gangs_keep(o, h->arena, w);
 	held_let_go(o->held);
 	o->held = h;
@@ -149,6 +166,7 @@ void offers_mark_busy(struct engine *e, const struct offer *offer)
 	struct arena *a = o->held->arena;
 
 	o->version++;
+	o->gangs_hash = 0; /* of no rows: the next read is another market */
 	o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
 	o->busy[o->busy_n++] = gang_place(a, offer);
 }

@@ -3,6 +3,9 @@
 #include "base/log.h"
 #include "engine/kernel/kernel_priv.h"
 
+/* Whatever its ticks are, a reconciler without changes runs this often. */
+#define PAUSE_MOST_US (60 * SPOT_US_PER_S)
+
 void recon_add(struct engine *e, const struct recon_kind *kind)
 {
 	struct recon *r = calloc(1, sizeof(*r));
@@ -14,7 +17,7 @@ void recon_add(struct engine *e, const struct recon_kind *kind)
 	r->e = e;
 	r->kind = kind;
 	r->state = state;
-	r->dirty = true;
+	r->dirty = TOUCH_ALL;
 	r->arena = r->pass_arena = arena_new(0);
 	TAILQ_INSERT_TAIL(&e->recons, r, link);
 	if (kind->init != NULL) {
@@ -42,11 +45,21 @@ void recon_at_end(struct recon *r, void (*run)(struct recon *, void *), void *ct
 	r->ends = end;
 }
 
+/* When the next pass is due if nothing changes. */
+static int64_t recon_pause_us(const struct recon *r)
+{
+	int64_t tick = r->e->conf.tick_us;
+	int ticks = r->found || r->kind->idle_ticks == 0 ? r->kind->ticks : r->kind->idle_ticks;
+
+	return MAX(tick, MIN(ticks * tick, PAUSE_MOST_US));
+}
+
 static void recon_finish(struct recon *r)
 {
 	struct recon_end *end = r->ends;
 
 	r->running = false;
+	r->due_us = r->began_us + recon_pause_us(r);
 	for (r->ends = NULL; end != NULL; end = end->next) {
 		end->run(r, end->ctx);
 	}
@@ -57,9 +70,14 @@ void recon_run(struct recon *r)
 {
 	r->running = true;
 	r->epoch = r->e->epoch;
-	r->dirty = false;
+	r->seen = r->dirty;
+	if (loop_mono_us(r->e->loop) >= r->later_us) {
+		r->later_us = 0;
+	}
+	r->dirty = r->touched = 0;
 	r->changed = false;
-	r->due_us = loop_mono_us(r->e->loop) + r->e->conf.tick_us;
+	r->found = false;
+	r->began_us = loop_mono_us(r->e->loop);
 	r->steps = 1; /* the pass itself, so that it cannot end before kind->pass returns */
 	r->kind->pass(r, r->state);
 	if (--r->steps == 0) {
@@ -70,11 +88,40 @@ void recon_run(struct recon *r)
 static void recon_end_pass(struct recon *r)
 {
 	recon_finish(r);
-	if (r->changed) {
-		engine_wake(r->e);
-	} else if (r->dirty) {
+	if (r->changed || r->touched != 0) {
+		/* It may have more of the same to do. Its own rows are no news to it. */
+		r->due_us = 0;
+		engine_touch_others(r, r->touched);
+	}
+	if (r->dirty != 0 || r->due_us == 0) {
 		loop_wake(r->e->loop);
 	}
+}
+
+void recon_later(struct recon *r, int64_t after_us)
+{
+	int64_t at = loop_mono_us(r->e->loop) + MAX(after_us, INT64_C(1000));
+
+	if (r->later_us == 0 || at < r->later_us) {
+		r->later_us = at;
+		engine_later(r->e, after_us);
+	}
+}
+
+void recon_later_of(const struct engine *e, const struct recon_kind *kind, int64_t after_us)
+{
+	struct recon *r;
+
+	TAILQ_FOREACH (r, &e->recons, link) {
+		if (r->kind == kind) {
+			recon_later(r, after_us);
+		}
+	}
+}
+
+bool recon_due(const struct recon *r, int64_t now)
+{
+	return r->dirty != 0 || now >= r->due_us || (r->later_us != 0 && now >= r->later_us);
 }
 
 void recon_lease_lost(struct engine *e)
@@ -147,11 +194,13 @@ void step_done(struct op *op)
 	struct recon *r = s->r;
 
 	if (op->rc == SPOT_OK) {
+		r->found |= pg_rows(s->req.result) > 0;
 		if (s->req.stmt->writes && pg_rows(s->req.result) > 0) {
-			r->changed = true;
+			r->touched |= s->req.stmt->touches;
 		}
 	} else if (op->rc != SPOT_CANCELLED) {
 		/* Nothing is lost: the next pass reads the rows again. */
+		r->found = true;
 		log_warn("engine.statement", STR("turn", r->kind->name),
 		    STR("statement", s->req.stmt->name), STR("rc", spot_rc_name(op->rc)),
 		    STR("error", op->err.text));

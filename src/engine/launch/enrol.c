@@ -72,7 +72,7 @@ static void enrol_retry(struct act *a, const struct judging *j)
 		log_warn("agent.identity_unchecked", I64("node", a->id),
 		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", err->text));
 	}
-	engine_later(a->e, pause);
+	recon_later_of(a->e, &enrol_kind, pause);
 	ACT_WRITE(a, engine_enrol_later,
 	    (&(struct q_engine_enrol_later){ .node_id = a->id,
 		.boot_id = j->boot_id,
@@ -216,7 +216,7 @@ static void unlisted_read(struct step *s)
 		if (now - place->swept_us >= AGAIN_US) {
 			place->swept_us = 0;
 		}
-		engine_later(e, MAX(place->swept_us + AGAIN_US - now, 0));
+		recon_later_of(e, &sweep_kind, MAX(place->swept_us + AGAIN_US - now, 0));
 	}
 }
 

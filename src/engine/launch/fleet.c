@@ -424,7 +424,7 @@ static void fleet_pass(struct recon *r, void *state)
 	struct step *s;
 
 	if (wait_us > 0) {
-		engine_later(r->e, wait_us);
+		recon_later(r, wait_us);
 		return;
 	}
 	s = step_new(r, fleets_in, NULL);
@@ -442,6 +442,7 @@ static void fleet_fini(void *state)
 }
 
 const struct recon_kind fleet_kind = { .name = "fleet",
+	.wakes = TOUCH_FLEET | TOUCH_NODE | TOUCH_ATTEMPT | TOUCH_JOB | TOUCH_MARKET,
 	.state_size = sizeof(struct fleet_pace),
 	.fini = fleet_fini,
 	.pass = fleet_pass };

@@ -588,4 +588,6 @@ static void launcher_pass(struct recon *r, void *state)
 		.calls_n = calls_n }));
 }
 
-const struct recon_kind launcher_kind = { .name = "launcher", .pass = launcher_pass };
+const struct recon_kind launcher_kind = { .name = "launcher",
+	.wakes = TOUCH_NODE | TOUCH_GANG | TOUCH_JOB | TOUCH_FLEET,
+	.pass = launcher_pass };

@@ -105,7 +105,7 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 		    ? arena_printf(a->arena, "%s; " LOOK_ABSENT, l->spent)
 		    : l->spent;
 	}
-	engine_later(a->e, a->e->conf.lookup_again_us);
+	recon_later_of(a->e, &lookup_kind, a->e->conf.lookup_again_us);
 	ACT_WRITE(a, engine_lookup_again,
 	    (&(struct q_engine_lookup_again){ .id = a->id,
 		.claimed_by = l->me,

@@ -37,7 +37,7 @@ static void stream_over(struct act *a, const struct streaming *w, int64_t pause_
 	w->place->stream = NULL;
 	w->place->stream_next_us = loop_mono_us(a->e->loop) + pause_us;
 	if (pause_us > 0) {
-		engine_later(a->e, pause_us);
+		recon_later_of(a->e, &stream_kind, pause_us);
 	}
 }
 
@@ -260,6 +260,8 @@ static void stream_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind stream_kind = { .name = "stream",
+	.wakes = TOUCH_NODE,
+	.idle_ticks = 5,
 	.state_size = sizeof(struct stream),
 	.init = stream_init,
 	.lease_lost = stream_lease_lost,

@@ -13,12 +13,26 @@
 #define UPKEEP_TRIES 3
 #define UPKEEP_ONCE (4 + POLLER_PURGES) /* steps done at the start of a round */
 #define UPKEEP_ROUND 720 /* about an hour */
+#define UPKEEP_AGES 6 /* every so many steps prices age, which looks at every pool */
+
+static void upkeep_next(struct poller *p, bool failed)
+{
+	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3;
+
+	if (!failed || (++p->upkeep_fails == UPKEEP_TRIES && p->upkeep_step > 1)) {
+		p->upkeep_step++;
+		p->upkeep_fails = 0;
+	}
+	loop_timer_set(&p->housekeeping,
+	    failed      ? poller_check_us(p)
+		: first ? 0
+			: UPKEEP_CHECKS * poller_check_us(p));
+}
 
 void poller_upkept(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
-	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3,
-	     failed = op->rc != SPOT_OK;
+	bool failed = op->rc != SPOT_OK;
 
 	poller_purged(p);
 	if (failed) {
@@ -28,15 +42,8 @@ void poller_upkept(struct op *op)
 	if (!failed && p->upkeep_step == 1) {
 		loop_timer_set(&p->tick, 0); /* the first feeds are there */
 	}
-	if (!failed || (++p->upkeep_fails == UPKEEP_TRIES && p->upkeep_step > 1)) {
-		p->upkeep_step++;
-		p->upkeep_fails = 0;
-	}
 	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping,
-	    failed      ? poller_check_us(p)
-		: first ? 0
-			: UPKEEP_CHECKS * poller_check_us(p));
+	upkeep_next(p, failed);
 }
 
 static void feeds_seed(struct poller *p)
@@ -74,8 +81,12 @@ static void upkeep_repeat(struct poller *p)
 		health_store(p, at, poller_upkept);
 		return;
 	}
-	if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {
-		health_store(p, health_next(p, at / 2), poller_upkept);
+	if (p->upkeep_step % UPKEEP_AGES != 0) {
+		if (p->deps.providers_n > 0) {
+			health_store(p, health_next(p, at), poller_upkept);
+		} else {
+			upkeep_next(p, false);
+		}
 		return;
 	}
 	q_market_prices_age(p->deps.pg, &p->upkeep,

@@ -268,6 +268,8 @@ static void tighten_fini(void *state)
 }
 
 const struct recon_kind tighten_kind = { .name = "tighten",
+	.wakes = TOUCH_OTHER,
+	.idle_ticks = 10,
 	.state_size = sizeof(struct tighten_state),
 	.fini = tighten_fini,
 	.pass = tighten_pass };

@@ -63,12 +63,12 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 
 /* An expired cooldown for gangs is read again soon. Without this the engine would ask a thousand
  * times a second until then. */
-static void rests_await(struct engine *e, const struct placing *p)
+static void rests_await(struct recon *r, const struct placing *p)
 {
-	const struct offers *o = &e->offers;
+	const struct offers *o = &r->e->offers;
 
 	for (size_t i = 0; i < o->rests_n && p->usable < p->gang_n; i++) {
-		engine_later(e, MAX(o->rests[i].until_us - engine_now(e), SPOT_US_PER_S / 4));
+		recon_later(r, MAX(o->rests[i].until_us - engine_now(r->e), SPOT_US_PER_S / 4));
 	}
 }
 
@@ -82,7 +82,7 @@ bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret)
 		return false;
 	}
 	placement_rank(&in, f, spec, ret);
-	rests_await(r->e, ret);
+	rests_await(r, ret);
 	return true;
 }
 

@@ -51,7 +51,7 @@ static bool pace_holds(struct recon *r, const struct job_facts *f)
 
 	if (p->job_id == f->id && p->epoch == f->epoch && p->state == f->state &&
 	    p->until_us > now) {
-		engine_later(r->e, p->until_us - now);
+		recon_later(r, p->until_us - now);
 		return true;
 	}
 	if (st->asks >= ASKS_A_PASS) {
@@ -60,6 +60,13 @@ static bool pace_holds(struct recon *r, const struct job_facts *f)
 	}
 	st->asks++;
 	return false;
+}
+
+int64_t deadline_paced_us(const struct recon *r, const struct job_facts *f)
+{
+	const struct deadline_pace *p = pace_find(r->e, f->id);
+
+	return p->job_id == f->id && p->epoch == f->epoch && p->state == f->state ? p->until_us : 0;
 }
 
 /* The job waits or stays: asks again when a cooling pool may be tried again, or after a while. */
@@ -78,7 +85,7 @@ static void pace_set(struct recon *r, const struct place_question *q, int64_t ti
 		.epoch = q->facts.epoch,
 		.state = q->facts.state,
 		.until_us = loop_mono_us(r->e->loop) + again };
-	engine_later(r->e, again);
+	recon_later(r, again);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */

@@ -11,6 +11,9 @@
 
 /* Jobs judged in one pass; the next goes on behind them. */
 #define RETURN_MOST 50
+/* Between looks at the running jobs, and between pages of one look. */
+#define MOVE_TICKS 5
+#define PAGE_TICKS 2
 /* Older refusals say nothing about now. */
 #define REFUSED_MOST 100
 
@@ -409,7 +412,9 @@ static void return_jobs(struct step *s)
 	t->n = move_jobs_whole(t->rows, n);
 	more = t->n < n || n == RETURN_MOST;
 	st->after = more ? t->rows[t->n - 1].id : 0;
-	s->r->changed |= more;
+	if (more) { /* a page at a time: it costs a hundredth of a core, however many run */
+		recon_later(s->r, PAGE_TICKS * s->r->e->conf.tick_us);
+	}
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
 
@@ -420,7 +425,7 @@ static void return_jobs(struct step *s)
 		if (j->replacement_ready_us + hold <= now) {
 			move_now(s->r, j);
 		} else {
-			engine_later(s->r->e, j->replacement_ready_us + hold - now);
+			recon_later(s->r, j->replacement_ready_us + hold - now);
 		}
 	}
 	if (judge) {
@@ -443,5 +448,7 @@ static void move_back_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind move_back_kind = { .name = "move_back",
+	.wakes = TOUCH_DECISION,
+	.ticks = MOVE_TICKS,
 	.state_size = sizeof(struct move_back),
 	.pass = move_back_pass };

@@ -58,6 +58,9 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct deadline_held *held);
 
+/* When the policy is asked again about a job that it let wait (mono); 0 = at once. */
+int64_t deadline_paced_us(const struct recon *r, const struct job_facts *f);
+
 /* Returns the recent delay until acceptance of on-demand launches that would be in time
  * (core/policy/deadline_room.h). */
 int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p);
@@ -106,6 +109,7 @@ struct room {
 	struct q_engine_running_row *rows;
 	size_t n;
 	int64_t read_us; /* mono: when the rows came */
+	bool stale; /* the market is older: the next pass reads the room first */
 	const struct q_engine_free_nodes_row *free; /* ready, with nothing on them */
 	size_t free_n;
 	struct room_hold *holds;
@@ -149,7 +153,41 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
  * this is backfill. */
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s);
 
-/* ---- one pass of placing (assign.c, bind.c, want.c) ------------------------------------------ */
+/* ---- answers to asks (asks.c) ---------------------------------------------------------------- */
+
+/* An ask (job.ask) that is blocked: its jobs are not read until the answer holds no longer. */
+struct ask_answer {
+	int64_t ask;
+	int64_t version; /* of the market that it was given by; 0 = any */
+	int64_t moves; /* of running jobs and machines; 0 = it does not depend on them */
+	int64_t until_us; /* mono */
+	char *why;
+};
+struct asks {
+	struct ask_answer *list; /* by ask */
+	size_t n, cap;
+	bool fresh; /* jobs may wait that do not say why yet */
+	size_t told_at;
+	int64_t told_us; /* mono: the next page of reasons is not written before that */
+};
+/* Remembers that an ask is blocked; the answer's ask and why are not read. */
+void asks_block(struct asks *m, int64_t ask, const struct ask_answer *answer, const char *why);
+const struct ask_answer *asks_find(const struct asks *m, int64_t ask); /* NULL = none */
+bool ask_holds(const struct ask_answer *a, const struct engine *e, int64_t moves);
+/* How long an answer holds at most. */
+int64_t asks_last_us(const struct asks *m, const struct engine *e);
+/* Our own machines took quota, which unblocks nobody: answers of version was hold for now. */
+void asks_count(struct asks *m, int64_t was, int64_t now);
+/* Returns the asks that are blocked now, sorted, and forgets the other answers. Sees to it that a
+ * pass follows when the first ends. */
+size_t asks_blocked(struct asks *m, struct recon *r, int64_t moves, int64_t **ret);
+/* Writes the reason of blocked asks to their jobs that have none yet, a page at a time. */
+void asks_tell(struct asks *m, struct recon *r);
+void asks_drop(struct asks *m);
+/* True when an answer depends on running jobs and machines. */
+bool asks_move(const struct asks *m);
+
+/* ---- one pass of placing (assign.c, stages.c, bind.c, want.c) ------------------------------- */
 
 struct assign_pass {
 	struct q_engine_assign_jobs_row *jobs;
@@ -159,8 +197,26 @@ struct assign_pass {
 	size_t nodes_n;
 	size_t scored; /* offers so far */
 	struct room room;
+	bool room_read, room_wanted; /* a job needs the room, which is read only then */
 	bool *done; /* of each job: decided in this pass */
+	size_t wanted; /* nodes and gangs */
+	bool nodes_read;
+	bool offered; /* free nodes were offered to all groups that the slice has */
+	int64_t version; /* of the market when the jobs were asked for */
+	size_t first, at; /* the job with which the pass began; how many it decided since */
+	struct asks *asks;
+	const struct held_jobs *was; /* before this pass */
+	int64_t moves; /* for the answers of this pass */
+	/* the ranking of the last ask: holds while the market is of this version */
+	int64_t ranked_ask, ranked_version;
+	struct job_facts ranked_facts;
+	struct placing ranked;
 };
+/* Decides one of the jobs (stages.c). */
+void job_decide(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j);
+/* The job's ask is blocked until then (mono). moving: a job or machine that moves may free it. */
+void ask_block(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j,
+    const char *why, int64_t until_us, bool market, bool moving);
 struct job_facts facts_make(const struct q_engine_assign_jobs_row *j);
 /* Chooses a ready node for the job, SIZE_MAX = none: its own first, and of these its replacement.
  * */

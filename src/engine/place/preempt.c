@@ -187,7 +187,7 @@ static bool victims_preempt(struct recon *r, struct room *m, const struct preemp
 	if (found && !hand && r->e->offers.read_us < m->read_us) {
 		/* The quota was read before the running jobs, so it would still count jobs that
 		 * have left since. */
-		offers_invalidate(r->e);
+		m->stale = true;
 		r->changed = true;
 	} else if (found) {
 		preempt_all(r, m, x, chosen, n, hand);

@@ -9,6 +9,11 @@
 
 #define QUEUE_MOST 5000
 #define SPEND_MOST_US (60 * SPOT_US_PER_S)
+/* While jobs come all the time, their order is computed at most this often for each that waits: a
+ * few hundredths of a core. */
+#define PLACE_PAUSE_US 100
+/* Without changes: priorities age in half hours, and deadlines come nearer. */
+#define QUEUE_TICKS 60
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -50,6 +55,7 @@ static bool place_stays(const struct q_engine_queue_jobs_row *j, const struct sc
 struct queue_state {
 	size_t places_n; /* in the queue when they were last written */
 	int64_t spent_us; /* mono: the teams' dollars were last updated */
+	int64_t next_us; /* mono: the order is not computed again before that */
 };
 
 /* The statement also deletes the places of jobs that no longer wait: a changed number reveals them.
@@ -150,9 +156,11 @@ static void shares_read(struct step *s)
 static void queue_read(struct step *s)
 {
 	struct queue_work *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct queue_state *st = s->r->state;
 	struct step *next;
 
 	t->n = q_engine_queue_jobs_rows(&s->req, s->r->arena, &t->jobs);
+	st->next_us = loop_mono_us(s->r->e->loop) + (int64_t)t->n * PLACE_PAUSE_US;
 	next = step_new(s->r, shares_read, t);
 	STEP(next, engine_shares, NULL);
 }
@@ -161,13 +169,14 @@ static void shares_spend(struct recon *r)
 {
 	struct queue_state *st = r->state;
 	struct engine *e = r->e;
-	int64_t now = loop_mono_us(e->loop);
+	int64_t now = loop_mono_us(e->loop), pause = MIN(e->conf.bill_us, SPEND_MOST_US);
 	struct step *s;
 
-	if (st->spent_us != 0 && now - st->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
+	if (st->spent_us != 0 && now - st->spent_us < pause) {
 		return;
 	}
 	st->spent_us = now;
+	recon_later(r, pause);
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_spend,
 	    (&(struct q_engine_shares_spend){ .at_us = engine_now(e),
@@ -177,11 +186,17 @@ static void shares_spend(struct recon *r)
 
 static void queue_pass(struct recon *r, void *state)
 {
-	struct step *s = step_new(r, queue_read, NULL);
+	const struct queue_state *st = state;
+	int64_t left = st->next_us - loop_mono_us(r->e->loop);
+	struct step *s;
 
-	(void)state;
-	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){ .most = QUEUE_MOST }));
 	shares_spend(r);
+	if (left > 0) {
+		recon_later(r, left);
+		return;
+	}
+	s = step_new(r, queue_read, NULL);
+	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){ .most = QUEUE_MOST }));
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -398,4 +413,6 @@ bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const
 
 const struct recon_kind queue_kind = { .name = "queue",
 	.state_size = sizeof(struct queue_state),
+	.wakes = TOUCH_JOB | TOUCH_SHARE,
+	.ticks = QUEUE_TICKS,
 	.pass = queue_pass };

@@ -465,4 +465,7 @@ static void rebalance_pass(struct recon *r, void *state)
 	}
 }
 
-const struct recon_kind rebalance_kind = { .name = "rebalance", .pass = rebalance_pass };
+const struct recon_kind rebalance_kind = { .name = "rebalance",
+	.wakes = TOUCH_DECISION | TOUCH_NOTICE | TOUCH_NODE | TOUCH_ATTEMPT,
+	.idle_ticks = 10,
+	.pass = rebalance_pass };

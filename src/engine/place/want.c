@@ -2,6 +2,9 @@
 #include "base/base.h"
 #include "engine/place/place_priv.h"
 
+/* Room that is held for another job moves with the running jobs' expected ends. */
+#define HELD_US (2 * SPOT_US_PER_S)
+
 /* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
  * count. */
 static int64_t steps_kept(const struct q_engine_assign_jobs_row *j)
@@ -45,13 +48,28 @@ struct job_facts facts_make(const struct q_engine_assign_jobs_row *j)
 /* For a job that quotas block: preempts others, and holds the room that is expected next, with the
  * room of victims until all have left. Takes out offers with room held for another job. Returns
  * false when the job waits. */
-static bool room_make(struct recon *r, struct assign_pass *t, const struct job_facts *f,
-    struct placing *p)
+static bool quota_blocks(const struct placing *p)
+{
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		if (p->ranking.refused[i].why == REFUSED_QUOTA) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool room_make(struct recon *r, struct assign_pass *t,
+    const struct q_engine_assign_jobs_row *j, const struct job_facts *f, struct placing *p)
 {
 	const char *held;
+	bool made;
 
-	if (p->usable == 0 && f->state == JOB_QUEUED) {
-		bool made = preempt_for_quota(r, &t->room, f, p);
+	if (p->usable == 0 && f->state == JOB_QUEUED && quota_blocks(p)) {
+		if (!t->room_read) {
+			t->room_wanted = true;
+			return false;
+		}
+		made = preempt_for_quota(r, &t->room, f, p);
 
 		room_hold(r, &t->room, f, p);
 		return !made;
@@ -59,13 +77,43 @@ static bool room_make(struct recon *r, struct assign_pass *t, const struct job_f
 	held = room_filter(r, &t->room, f, p);
 	if (held != NULL) {
 		wait_write(r, f, p, held, 0);
+		ask_block(r, t, j, held, loop_mono_us(r->e->loop) + HELD_US, true, true);
 	}
 	return held == NULL;
 }
 
+/* When a wait is over by the clock alone (mono): patience or a cooldown ends, or the job becomes
+ * infeasible. */
+static int64_t wait_ends_us(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const struct place_choice *c)
+{
+	const struct engine *e = r->e;
+	int64_t now = engine_now(e), end = INT64_MAX,
+		fails = f->queued_us + clock_span_us(e, e->conf.infeasible_us);
+
+	if (p->usable > 0 || c->until_us < now + SPOT_US_PER_S) {
+		end = MAX(c->until_us, now + SPOT_US_PER_S / 4);
+	}
+	if (p->ranking.usable == 0 && fails > now) {
+		end = MIN(end, fails + 1);
+	}
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		const struct refused *x = &p->ranking.refused[i];
+
+		if (x->why == REFUSED_COOLING && x->offer->cool_until_us > now) {
+			end = MIN(end, x->offer->cool_until_us + 1);
+		}
+	}
+	for (size_t i = 0; i < e->offers.rests_n && f->nodes > 1; i++) {
+		end = MIN(end, MAX(e->offers.rests[i].until_us, now + SPOT_US_PER_S / 4));
+	}
+	return end == INT64_MAX ? end : loop_mono_us(e->loop) + MAX(end - now, 0);
+}
+
 /* Carries a choice out. A job that takes room held for another is backfill. */
-static void choice_act(struct recon *r, struct assign_pass *t, const struct job_facts *f,
-    const struct placing *p, const struct place_choice *c)
+static void choice_act(struct recon *r, struct assign_pass *t,
+    const struct q_engine_assign_jobs_row *j, const struct job_facts *f, const struct placing *p,
+    const struct place_choice *c)
 {
 	if (c->act == PLACE_SHORT) {
 		budget_short(r, f, p);
@@ -73,9 +121,11 @@ static void choice_act(struct recon *r, struct assign_pass *t, const struct job_
 		bool backfill = c->patient && room_take(r, &t->room, f, c->score);
 
 		place_want(r, f, p, c->score, 0, backfill ? "backfill" : c->kind, c->why);
+		t->wanted++;
 	} else {
 		wait_write(r, f, p, c->why, c->until_us);
-		engine_later(r->e, MAX(c->until_us - engine_now(r->e), SPOT_US_PER_S / 4));
+		ask_block(r, t, j, gang_why_wait(r, f, p, c->why), wait_ends_us(r, f, p, c), true,
+		    p->usable == 0 && quota_blocks(p));
 	}
 }
 
@@ -91,14 +141,38 @@ static bool job_infeasible(struct recon *r, const struct q_engine_assign_jobs_ro
 	    !placement_suits(&in, p->spec);
 }
 
+/* Jobs of one ask are ranked once, as long as the market stays and nobody's room is held. */
+static bool ask_rank(struct recon *r, struct assign_pass *t,
+    const struct q_engine_assign_jobs_row *j, struct job_facts *f, struct placing *ret)
+{
+	int64_t version = r->e->offers.version;
+
+	if (t->ranked_ask == j->ask && t->ranked_version == version && t->room.holds_n == 0) {
+		f->deadline_us = t->ranked_facts.deadline_us;
+		*ret = t->ranked;
+		return true;
+	}
+	t->scored += r->e->offers.n;
+	t->ranked_ask = -1;
+	if (!place_rank(r, f, ret)) {
+		return false;
+	}
+	t->ranked_ask = j->ask;
+	t->ranked_version = version;
+	t->ranked_facts = *f;
+	t->ranked = *ret;
+	return true;
+}
+
 void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j)
 {
 	struct job_facts f = facts_make(j);
+	int64_t paced;
 	struct place_choice c;
 	struct place_in in;
 	struct placing p;
 
-	if (!place_rank(r, &f, &p)) {
+	if (!ask_rank(r, t, j, &f, &p)) {
 		return;
 	}
 	if (job_infeasible(r, j, &f, &p)) {
@@ -110,7 +184,7 @@ void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assi
 		budget_short(r, &f, &p);
 		return;
 	}
-	if (!room_make(r, t, &f, &p)) {
+	if (!room_make(r, t, j, &f, &p)) {
 		return;
 	}
 	in = place_in(r);
@@ -119,10 +193,15 @@ void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assi
 		defer_ask(r, &f, &p);
 		return;
 	case PLACE_WORDS:
+		paced = deadline_paced_us(r, &f);
 		deadline_ask(r, &f, &p, &(struct deadline_held){ .act = POLICY_WAIT });
+		if (paced > loop_mono_us(r->e->loop)) {
+			ask_block(r, t, j, "the deadline leaves time to wait for spot", paced, true,
+			    false);
+		}
 		return;
 	case PLACE_DECIDED:
-		choice_act(r, t, &f, &p, &c);
+		choice_act(r, t, j, &f, &p, &c);
 		return;
 	}
 }

@@ -118,6 +118,7 @@ static void release_fini(void *state)
 }
 
 const struct recon_kind release_kind = { .name = "release",
+	.idle_ticks = 10,
 	.state_size = sizeof(struct release),
 	.fini = release_fini,
 	.pass = release_pass };

@@ -171,7 +171,7 @@ static void sweep_judged(struct op *op)
 			    STR("ref", rows[i].ref), STR("why", rows[i].why));
 		}
 	}
-	engine_later(e, 0); /* an enrolment may have waited for this list */
+	engine_touch(e, TOUCH_ENROL); /* an enrolment may have waited for this list */
 	if (due == 0) {
 		act_end(a);
 		return;
@@ -299,4 +299,6 @@ static void sweep_pass(struct recon *r, void *state)
 	STEP(s, engine_sweep_places, NULL);
 }
 
-const struct recon_kind sweep_kind = { .name = "sweep", .pass = sweep_pass };
+const struct recon_kind sweep_kind = { .name = "sweep",
+	.wakes = TOUCH_ORPHAN | TOUCH_ENROL | TOUCH_NODE | TOUCH_MARKET,
+	.pass = sweep_pass };

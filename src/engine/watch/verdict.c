@@ -68,5 +68,6 @@ static void verdict_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind verdict_kind = { .name = "verdict",
+	.idle_ticks = 5,
 	.state_size = sizeof(struct verdicts),
 	.pass = verdict_pass };

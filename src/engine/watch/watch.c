@@ -11,6 +11,12 @@
 #define HURRY_US (2 * SPOT_US_PER_S)
 #define PAGE 5000 /* nodes in one call */
 
+struct watch {
+	struct watch_places places; /* the first */
+	int64_t listed_us; /* mono: when all places were last read; 0 = never */
+	bool more; /* one of them has another page */
+};
+
 struct watch_places *watch_places(const struct engine *e)
 {
 	return recon_state(e, &watch_kind);
@@ -366,20 +372,39 @@ static void place_ask(struct recon *r, struct watch_place *place)
 		.most = PAGE }));
 }
 
+/* All places are read when one may be due, or machines changed; between, those that hurry. */
+static bool places_due(struct recon *r)
+{
+	struct watch *w = r->state;
+	int64_t now = loop_mono_us(r->e->loop);
+
+	if (w->listed_us != 0 && !w->more && (r->seen & TOUCH_NODE) == 0 &&
+	    now - w->listed_us < r->e->conf.watch_us / 2) {
+		return false;
+	}
+	w->listed_us = now;
+	return true;
+}
+
 static void places_read(struct step *s)
 {
+	struct watch *w = s->r->state;
 	struct q_engine_watch_places_row *rows;
 	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
 	struct engine *e = s->r->e;
 	int64_t now = loop_mono_us(e->loop);
 
+	w->more = false;
 	for (size_t i = 0; i < n; i++) {
 		struct watch_place *p = watch_place(e, rows[i].provider, rows[i].region);
+		bool known = engine_provider(e, rows[i].provider) != NULL;
 		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
 
 		bool more = p->after_id > 0 && !p->noticing;
 
-		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
+		w->more |= p->after_id > 0 || p->asking;
+		if (known && !p->asking &&
+		    (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
 			place_ask(s->r, p);
 		}
 	}
@@ -511,7 +536,8 @@ static void watch_pass(struct recon *r, void *state)
 	(void)state;
 	STEP(s, engine_watch_places,
 	    (&(struct q_engine_watch_places){ .at_us = now,
-		.silent_us = e->conf.agent_silent_us }));
+		.silent_us = e->conf.agent_silent_us,
+		.whole = places_due(r) }));
 	s = step_new(r, watch_due, NULL);
 	STEP(s, engine_watch_due,
 	    (&(struct q_engine_watch_due){ .at_us = now,
@@ -525,6 +551,7 @@ static void watch_pass(struct recon *r, void *state)
 }
 
 const struct recon_kind watch_kind = { .name = "watch",
-	.state_size = sizeof(struct watch_places),
+	.ticks = 2,
+	.state_size = sizeof(struct watch),
 	.fini = watch_fini,
 	.pass = watch_pass };

@@ -52,6 +52,7 @@ struct pg_stmt {
 	const unsigned *param_types; /* Oids */
 	bool writes;
 	enum pg_lane lane;
+	unsigned touches; /* the kinds of rows that it writes, as bits of the caller's */
 	int cols_n; /* the columns as the .sql header declares them; tests check them */
 	const unsigned *col_types;
 	const char *const *col_names;

@@ -2,49 +2,12 @@
  * short jobs fill the gap. */
 #include "engine_world.h"
 
-static void quota_add(struct world *w, int vcpus)
-{
-	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)",
-	    vcpus);
-}
-
-/* The engine and the API agree on a job's priority: it stands in its row and in its file. */
-static int64_t gang_of(struct world *w, int priority, const char *type, int nodes, int work_s)
-{
-	char *extra = NULL;
-	int64_t id;
-
-	assert_true(asprintf(&extra,
-			"{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,"
-			"\"instance_type\":\"%s\"}],"
-			"\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}",
-			type, priority, nodes, work_s) > 0);
-	world_sql(w, "BEGIN");
-	id = world_job(w, extra);
-	free(extra);
-	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; COMMIT", priority, id);
-	return id;
-}
-
-static int64_t job_of(struct world *w, int priority, const char *type, int work_s)
-{
-	return gang_of(w, priority, type, 1, work_s);
-}
-
-static void end_job(struct world *w, int job)
-{
-	world_sql(w,
-	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
-	    "%" PRId64 " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine",
-	    world_us(), job);
-}
-
 static void world_begin(struct world *w, int vcpus)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs */
 	world_pool(w, "z2", "b1", "spot", 1000000);
-	quota_add(w, vcpus);
+	world_quota(w, vcpus);
 	schedule_policy_default(&w->conf.schedule);
 	world_start(w);
 }
@@ -54,9 +17,9 @@ static void test_a_machine_that_suits_is_handed_over(void **state)
 	struct world *w = *state;
 
 	world_begin(w, 12);
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until_job(w, "RUNNING");
-	job_of(w, 200, "a1", 3600);
+	world_job_of(w, 200, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 1);
 	assert_int_equal(w->cloud.launches, 1);
@@ -87,10 +50,10 @@ static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **
 	struct world *w = *state;
 
 	world_begin(w, 24);
-	job_of(w, 0, "a1", 36000);
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	job_of(w, 200, "b1", 3600);
+	world_job_of(w, 200, "b1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 3"), 3);
 	assert_int_equal(w->cloud.launches, 3);
@@ -128,15 +91,15 @@ static void test_a_job_not_far_enough_above_or_moved_lately_waits(void **state)
 	struct world *w = *state;
 
 	world_begin(w, 12);
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until_job(w, "RUNNING");
-	job_of(w, 99, "a1", 3600);
+	world_job_of(w, 99, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
 	world_sql(w,
 	    "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%" PRId64
 	    ", 'preempted', 1, '{}', '{}', '')",
 	    world_us());
-	job_of(w, 500, "a1", 3600);
+	world_job_of(w, 500, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
 	world_for(w, 300);
 	assert_int_equal(world_int(w,
@@ -152,11 +115,11 @@ static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **sta
 	int64_t now = world_us();
 
 	world_begin(w, 12);
-	job_of(w, 0, "a1", 3600);
+	world_job_of(w, 0, "a1", 3600);
 	world_until_job(w, "RUNNING");
 	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1",
 	    now + 2 * SPOT_US_PER_HOUR);
-	job_of(w, 200, "a1", 3600);
+	world_job_of(w, 200, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
@@ -174,15 +137,15 @@ static void test_room_for_the_blocked_is_filled_by_jobs_gone_in_time(void **stat
 
 	world_begin(w, 24);
 	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'b1'");
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until_job(w, "RUNNING");
-	job_of(w, 50, "b1", 3600); /* needs all of the quota: when job 1 ends */
+	world_job_of(w, 50, "b1", 3600); /* needs all of the quota: when job 1 ends */
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
-	job_of(w, 0, "a1", 360000);
+	world_job_of(w, 0, "a1", 360000);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM job WHERE id = 3 AND why LIKE 'j2 is ahead and is expected to "
 	    "begin by%'");
-	job_of(w, 0, "a1", 600);
+	world_job_of(w, 0, "a1", 600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 4 AND state = 'RUNNING'");
 	assert_int_equal(
 	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 4"),
@@ -199,12 +162,12 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 
 	world_begin(w, 48);
 	world_sql(w, "UPDATE pool_latest SET price_micros = 500000 WHERE pool_id = 2");
-	job_of(w, 0, "a1", 36000);
-	job_of(w, 0, "a1", 36000);
-	job_of(w, 0, "b1", 36000);
-	job_of(w, 0, "b1", 36000);
+	world_job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "b1", 36000);
+	world_job_of(w, 0, "b1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE state = 'RUNNING'");
-	gang_of(w, 200, "a1", 2, 3600);
+	world_gang_of(w, 200, "a1", 2, 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
 	assert_string_equal(world_text(w,
 				"SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM "
@@ -221,7 +184,7 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 			     "SELECT count(*) FROM job WHERE id IN (1, 2) AND state = 'QUEUED' AND "
 			     "checkpoint_id IS NOT NULL"),
 	    2);
-	end_job(w, 5);
+	world_job_exits(w, 5);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
 }
 
@@ -232,11 +195,11 @@ static void test_freed_capacity_is_kept_until_all_have_left(void **state)
 	struct world *w = *state;
 
 	world_begin(w, 24);
-	job_of(w, 0, "a1", 36000);
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	w->agents = false;
-	gang_of(w, 200, "a1", 2, 3600);
+	world_gang_of(w, 200, "a1", 2, 3600);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt WHERE desired = 'drain'");
 	world_sql(w,
 	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'drained', exit_code = 0, ended_us "
@@ -263,9 +226,9 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 
 	world_begin(w, 36);
 	w->cloud.gangs = true;
-	gang_of(w, 0, "a1", 3, 36000);
+	world_gang_of(w, 0, "a1", 3, 36000);
 	world_until_job(w, "RUNNING");
-	job_of(w, 200, "b1", 3600);
+	world_job_of(w, 200, "b1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
 	assert_int_equal(
 	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"),
@@ -281,7 +244,7 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 			     "SELECT set_us IS NOT NULL FROM checkpoint c JOIN job j ON "
 			     "j.checkpoint_id = c.id WHERE j.id = 1"),
 	    1);
-	end_job(w, 2);
+	world_job_exits(w, 2);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w,
@@ -297,27 +260,27 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 	struct world *w = *state;
 
 	world_begin(w, 36);
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until_job(w, "RUNNING");
-	gang_of(w, 50, "a1", 3, 3600);
+	world_gang_of(w, 50, "a1", 3, 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
 	/* another gang: it would fit, and does not begin before the first */
-	gang_of(w, 40, "b1", 2, 360000);
-	job_of(w, 0, "a1", 360000);
+	world_gang_of(w, 40, "b1", 2, 360000);
+	world_job_of(w, 0, "a1", 360000);
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 2 FROM job WHERE id IN (3, 4) AND why LIKE '%j2 is ahead and is "
 	    "expected to begin by%'");
-	job_of(w, 0, "a1", 600);
+	world_job_of(w, 0, "a1", 600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
 	assert_int_equal(
 	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 5"),
 	    1);
-	end_job(w, 5);
+	world_job_exits(w, 5);
 	world_for(w, 300);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM job WHERE id IN (2, 3, 4) AND state = 'QUEUED'"),
 	    3);
-	end_job(w, 1);
+	world_job_exits(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
 	/* seen once, on a machine that stood still at times */
 	if (world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)") != 0) {
@@ -326,7 +289,7 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 			"SELECT string_agg(concat_ws(' ', at_us, entity_id, was, now, event, why), "
 			"chr(10) ORDER BY id) FROM event"));
 	}
-	end_job(w, 2);
+	world_job_exits(w, 2);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
 }
 
@@ -337,7 +300,7 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 
 	world_begin(w, 12);
 	w->conf.bill_us = 100000;
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_until_job(w, "RUNNING");
 	world_sql(w,
 	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, team, from_us, to_us, "
@@ -352,9 +315,9 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 1 FROM team_share WHERE team = 'fresh' AND spent_micros BETWEEN "
 	    "2990000 AND 3000001");
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_sql(w, "UPDATE job SET team = 'fresh' WHERE id = 2");
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_sql(w, "UPDATE job SET team = 'old' WHERE id = 3; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
 	world_until(w, LIMIT,
@@ -397,7 +360,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota_add(w, 12);
+	world_quota(w, 12);
 	schedule_policy_default(&w->conf.schedule);
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, world_us() + 3600 * SPOT_US_PER_S);
@@ -407,7 +370,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	    " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, "
 	    "queued_us, not_before_us"
 	    " FROM job, generate_series(1, 600)");
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_start(w);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
@@ -416,7 +379,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 /* Adds so many jobs that want a machine that no pool has. */
 static void hopeless_jobs_add(struct world *w, int priority, int n)
 {
-	job_of(w, priority, "none", 3600);
+	world_job_of(w, priority, "none", 3600);
 	world_sql(w,
 	    "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, "
 	    "state_us, created_us, queued_us)"
@@ -433,18 +396,18 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota_add(w, 12); /* one machine */
+	world_quota(w, 12); /* one machine */
 	schedule_policy_default(&w->conf.schedule);
 	w->conf.infeasible_us = SPOT_US_PER_HOUR;
 	hopeless_jobs_add(w, 200, 700);
-	low = job_of(w, 0, "a1", 36000);
+	low = world_job_of(w, 0, "a1", 36000);
 	hopeless_jobs_add(w, 50, 250);
-	high = job_of(w, 90, "a1", 36000);
+	high = world_job_of(w, 90, "a1", 36000);
 	world_start(w);
 	world_until_job(w, "RUNNING");
 	/* The only machine goes to the higher of the two, though both stand behind hundreds. */
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
-	end_job(w, (int)high);
+	world_job_exits(w, (int)high);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt");
 	assert_int_equal(world_int(w, "SELECT max(job_id) FROM attempt WHERE ended_us IS NULL"),
 	    low);
@@ -465,7 +428,7 @@ static void crowd_add(struct world *w)
 	    " 81920, 12, 90000, 'x86_64', 'Q' || i %% 2, true, 1 FROM generate_series(1, 80) i "
 	    "RETURNING id)"
 	    " INSERT INTO pool_latest SELECT id, 1000000, 1, 1, 1, 'test', 'fresh' FROM p");
-	job_of(w, 0, "a1", 36000);
+	world_job_of(w, 0, "a1", 36000);
 	world_sql(w,
 	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
 	    "epoch, created_us, queued_us)"
@@ -504,7 +467,7 @@ static void test_many_blocked_among_many_running_are_weighed_one_at_a_time(void 
 	world_until(w, LIMIT, "SELECT count(*) = 40 FROM job WHERE state = 'QUEUED' AND why <> ''");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 2000);
 	/* One of high priority still finds whom it may ask to leave. */
-	job_of(w, 200, "a1", 3600);
+	world_job_of(w, 200, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'preempted'");
 	world_kill(w);
 }

@@ -170,81 +170,6 @@ static void a_waiter_for_a_rate_owes_nothing(void **state)
 	assert_int_equal(rate_wait(NOW_US - 60 * SPOT_US_PER_S, 1), SPOT_US_PER_S / 2);
 }
 
-/* ---- the window of the queue
- * ---------------------------------------------------------------------------------------- */
-
-/* The ids of a window, those of its slice with their places in it; the walk goes on behind them. */
-static const char *window_text(struct q_engine_assign_jobs *p)
-{
-	struct q_engine_assign_jobs_row *rows;
-	struct pg_req req = { 0 };
-	char *ret = arena_printf(arena, "%s", "");
-	int64_t far = 0;
-	size_t n;
-
-	q_engine_assign_jobs(pg, &req, p, no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_string_equal(req.op.err.text, "");
-	n = q_engine_assign_jobs_rows(&req, arena, &rows);
-	for (size_t i = 0; i < n; i++) {
-		ret = arena_printf(arena,
-		    rows[i].slice_at > 0 ? "%s%s%" PRId64 "(%" PRId64 ")" : "%s%s%" PRId64, ret,
-		    i > 0 ? " " : "", rows[i].id, rows[i].slice_at);
-		if (rows[i].slice_at > far) {
-			far = rows[i].slice_at;
-			p->after = rows[i].id;
-			p->after_n = rows[i].place_n;
-		}
-	}
-	pg_req_fini(&req);
-	return ret;
-}
-
-static void every_job_of_the_queue_has_its_turn(void **state)
-{
-	const int64_t held[] = { 8 };
-	struct q_engine_assign_jobs p = { .head = 2, .slice = 3, .at_us = NOW_US };
-
-	(void)state;
-	/* Nine wait, 9 first; 10 begins later. */
-	testdb_exec(dsn,
-	    "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, "
-	    "state_us, created_us, "
-	    "queued_us, not_before_us) SELECT 'j', 'me', 'ml', 'p', 'training', CASE i WHEN 9 THEN "
-	    "7 ELSE 0 END, '{}', '', "
-	    "'QUEUED', 1, 1, 1, CASE i WHEN 10 THEN 2e18 END FROM generate_series(1, 10) i");
-	assert_string_equal(window_text(&p), "9 1 2(1) 3(2) 4(3)");
-	assert_string_equal(window_text(&p), "9 1 5(1) 6(2) 7(3)");
-	assert_string_equal(window_text(&p), "9 1 2(3) 8(1) 10(2)");
-	assert_string_equal(window_text(&p), "9 1 3(1) 4(2) 5(3)");
-	/* The job at which the scan was is gone: its place tells. */
-	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED' WHERE id IN (3, 5)");
-	assert_string_equal(window_text(&p), "9 1 2(3) 8(1) 10(2)");
-	p.after = 4;
-	p.held = held;
-	p.held_n = 1;
-	testdb_exec(dsn,
-	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
-	    "gpu_milli, gpu_mem_mib, "
-	    "vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'z', 'z', 't', "
-	    "'spot', '', 0, 0, 1, 1, "
-	    "'x86_64', '', true, 1)");
-	testdb_exec(dsn,
-	    "INSERT INTO node (pool_id, job_id, state, state_us, token, name, price_micros, "
-	    "created_us) VALUES "
-	    "(1, 7, 'READY', 1, 't', 'n', 1, 1)");
-	p.slice = 1;
-	assert_string_equal(window_text(&p), "9 1 6(1) 7 8");
-	/* The queue that is shorter than its window is read whole, each once, wherever the walk
-	 * was. */
-	p.slice = 20;
-	assert_string_equal(window_text(&p), "9 1 2(4) 4(5) 6(6) 7(1) 8(2) 10(3)");
-	p.head = 20;
-	assert_string_equal(window_text(&p), "9 1 2 4 6 7 8 10");
-	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED'");
-	assert_string_equal(window_text(&p), "");
-}
-
 /* ---- leaks ----------------------------------------------------------------------------------- */
 
 static const char *leaks_left(int64_t before_us, int64_t keep_before_us)
@@ -569,7 +494,6 @@ int main(void)
 		T(statements_that_write_say_so),
 		T(the_first_install_id_stays),
 		T(a_waiter_for_a_rate_owes_nothing),
-		T(every_job_of_the_queue_has_its_turn),
 		T(an_order_to_keep_is_remembered_for_long),
 		T(samples_and_logs_go_piece_by_piece),
 		T(a_jobs_chunks_are_found_beside_any_number_of_others),

@@ -80,3 +80,40 @@ void world_rebalance(struct world *w, bool dry)
 	    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision"
 	    " WHERE kind = 'rebalance_request'");
 }
+
+void world_quota(struct world *w, int vcpus)
+{
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)",
+	    vcpus);
+}
+
+/* The engine and the API agree on a job's priority: it stands in its row and in its file. */
+int64_t world_gang_of(struct world *w, int priority, const char *type, int nodes, int work_s)
+{
+	char *extra = NULL;
+	int64_t id;
+
+	assert_true(asprintf(&extra,
+			"{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,"
+			"\"instance_type\":\"%s\"}],"
+			"\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}",
+			type, priority, nodes, work_s) > 0);
+	world_sql(w, "BEGIN");
+	id = world_job(w, extra);
+	free(extra);
+	world_sql(w, "UPDATE job SET priority = %d WHERE id = %" PRId64 "; COMMIT", priority, id);
+	return id;
+}
+
+int64_t world_job_of(struct world *w, int priority, const char *type, int work_s)
+{
+	return world_gang_of(w, priority, type, 1, work_s);
+}
+
+void world_job_exits(struct world *w, int job)
+{
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine",
+	    world_us(), job);
+}

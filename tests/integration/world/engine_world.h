@@ -178,6 +178,13 @@ int world_pool(struct world *w, const char *zone, const char *type, const char *
     int64_t price_micros);
 /* Queues a job that wants one A100; extra is merged into its spec. Returns its id. */
 int64_t world_job(struct world *w, const char *extra);
+/* The quota of spot machines of the pools of world_pool. */
+void world_quota(struct world *w, int vcpus);
+/* Queues a gang, or a job, of that instance type and so much declared work. Returns its id. */
+int64_t world_gang_of(struct world *w, int priority, const char *type, int nodes, int work_s);
+int64_t world_job_of(struct world *w, int priority, const char *type, int work_s);
+/* The job's attempts leave with 0. */
+void world_job_exits(struct world *w, int job);
 /* The users cancel all jobs. */
 void world_cancel(struct world *w);
 /* A user wants a fleet "f" of so many nodes with one A100 each. */

@@ -1,6 +1,7 @@
 -- The ledger from node intervals.
 
--- A skewed clock may have set an end in the future. The machine has ended all the same.
+-- Machines that have ended come first, then those that were not billed for longest. A skewed clock
+-- may have set an end in the future. The machine has ended all the same.
 -- name: engine_bill_due
 -- params: before_us int8, settled_us int8, at_us int8
 -- rows: many id int8, pool_id int4, market market, launched_us int8, ended_us int8?,
@@ -11,7 +12,7 @@ SELECT n.id, n.pool_id, p.market, n.launched_us, n.ended_us, n.ready_us, n.bille
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NULL OR n.billed_to_us < n.ended_us)
 	AND coalesce(n.ended_us <= $2 OR n.ended_us > $3, coalesce(n.billed_to_us, n.launched_us) <= $1)
-ORDER BY n.id LIMIT 200
+ORDER BY n.ended_us IS NULL, coalesce(n.billed_to_us, n.launched_us), n.id LIMIT 200
 
 -- Returns the prices of a pool in force in [from, to), beginning with the one in force at its
 -- start.
@@ -46,6 +47,7 @@ ORDER BY created_us
 -- rows: 0..1 id int8
 -- writes: yes
 -- lane: long
+-- wakes: ledger
 WITH n AS (
 	UPDATE node SET billed_to_us = $3
 	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END

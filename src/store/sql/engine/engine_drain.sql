@@ -50,7 +50,8 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 -- Returns live attempts whose node or job differs from the attempt's last order. An attempt that a
 -- clock step made end before it began counts as no time. Column ran_us is the sum of the job's
 -- attempts, most_us its limit; 0 = no limit. If look is set, the budget left at at_us is computed
--- for machines that take end_us to end.
+-- for machines that take end_us to end. Only attempts of c are looked at: the cost is that of odd
+-- ones. Machines that ended longer ago than ten minutes come with look.
 -- name: engine_attempts_odd
 -- params: at_us int8, look bool, end_us int8
 -- rows: many job_id int8, epoch int4, job_state job_state, job_epoch int4, desired text,
@@ -58,6 +59,21 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 --   cancel bool, ran_us int8, most_us int8, node_why text, node_cause text, over_budget bool,
 --   budget_micros int8, spent_micros int8
 -- writes: no
+WITH l AS NOT MATERIALIZED (
+	SELECT * FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+), c AS MATERIALIZED (
+	SELECT id FROM l WHERE cancel_us IS NOT NULL
+	UNION SELECT id FROM l WHERE state = 'STARTING'
+	UNION SELECT id FROM l WHERE (spec->>'max_duration_s')::int8 > 0
+	UNION SELECT id FROM l WHERE $2 AND budget_micros IS NOT NULL
+	UNION SELECT a.job_id FROM node n JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
+		WHERE n.state IN ('DRAINING', 'TERMINATING')
+	UNION SELECT a.job_id FROM node n JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
+		WHERE n.state IN ('GONE', 'FAILED') AND n.state_us > $1 - 600000000
+	UNION SELECT a.job_id FROM attempt a JOIN node n ON n.id = a.node_id
+		WHERE $2 AND a.ended_us IS NULL AND n.state IN ('GONE', 'FAILED')
+)
+SELECT x.* FROM c CROSS JOIN LATERAL (
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
 	j.cancel_us IS NOT NULL,
@@ -67,16 +83,17 @@ FROM attempt a JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
 CROSS JOIN LATERAL (SELECT coalesce((j.spec->>'max_duration_s')::int8, 0) * 1000000 AS most_us, CASE WHEN (j.spec->>'max_duration_s')::int8 > 0 THEN
 	coalesce((SELECT sum(greatest(coalesce(b.ended_us, $1) - b.started_us, 0))::int8 FROM attempt b WHERE b.job_id = j.id AND b.started_us IS NOT NULL), 0)
 	ELSE 0 END AS ran_us) t
-LEFT JOIN LATERAL (SELECT job_budget_left(j, $1, $3) AS left WHERE $2 AND a.desired = 'run' AND j.budget_micros IS NOT NULL) b ON true
-WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
+CROSS JOIN LATERAL (SELECT CASE WHEN $2 AND a.desired = 'run' AND j.budget_micros IS NOT NULL
+	THEN job_budget_left(j, $1, $3) END AS left) b
+WHERE a.job_id = c.id AND a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 	b.left <= 0 OR
 	n.state IN ('TERMINATING', 'GONE', 'FAILED')
 	OR (n.state = 'DRAINING' AND (a.desired = 'run' OR (a.desired = 'drain'
 		AND a.drain_deadline_us IS DISTINCT FROM n.drain_deadline_us)))
 	OR (j.cancel_us IS NOT NULL AND a.desired <> 'kill')
 	OR (j.state = 'STARTING' AND a.phase IN ('RUNNING', 'SAVING'))
-	OR (a.desired = 'run' AND t.most_us > 0 AND t.ran_us >= t.most_us))
-ORDER BY a.job_id LIMIT 500
+	OR (a.desired = 'run' AND t.most_us > 0 AND t.ran_us >= t.most_us)) OFFSET 0) x
+ORDER BY 1 LIMIT 500
 
 -- name: engine_attempt_tell
 -- params: job_id int8, epoch int4, was job_state, now job_state, event job_event, desired text,
@@ -187,10 +204,12 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 -- lane: long
 SELECT t.id, t.state, t.epoch, t.cancel, t.left FROM (
 	SELECT j.id, j.state, j.epoch, true AS cancel, NULL::int8 AS left FROM job j
-	WHERE j.cancel_us IS NOT NULL AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+	WHERE (j.cancel_us IS NOT NULL OR j.state = 'PARKED') AND j.cancel_us IS NOT NULL
+		AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
 	UNION ALL
 	SELECT j.id, j.state, j.epoch, false, b.left FROM job j CROSS JOIN LATERAL (SELECT job_budget_left(j, $2, $3) AS left) b
-	WHERE $1 AND j.state = 'PARKED' AND j.cancel_us IS NULL AND coalesce(b.left >= j.park_need_micros, true)) t
+	WHERE $1 AND (j.cancel_us IS NOT NULL OR j.state = 'PARKED')
+		AND j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND j.state = 'PARKED' AND j.cancel_us IS NULL AND coalesce(b.left >= j.park_need_micros, true)) t
 WHERE NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = t.id AND (a.ended_us IS NULL OR NOT a.settled))
 ORDER BY t.id LIMIT 200
 

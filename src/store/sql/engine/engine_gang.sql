@@ -240,7 +240,7 @@ SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_
 		AND e.node_id = a.node_id AND e.event = 'PHASE' AND e.now = 'EXITED' ORDER BY e.id DESC LIMIT 1), '') ELSE '' END,
 	coalesce(u.left <= 0, false), coalesce(j.budget_micros, 0), CASE WHEN u.left <= 0 THEN job_spent(j.id, $1) ELSE 0 END
 FROM (SELECT v.*, CASE WHEN $2 THEN job_budget_left(y, $1, $3) END AS left
-	FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x JOIN job y ON y.id = x.job_id AND y.num_nodes > 1 WHERE NOT x.settled) v
+	FROM (SELECT DISTINCT x.job_id, x.epoch FROM attempt x WHERE NOT x.settled AND x.rank > 0) v -- all ranks settle at once
 	JOIN job y ON y.id = v.job_id OFFSET 0) u
 JOIN attempt a ON a.job_id = u.job_id AND a.epoch = u.epoch JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
 ORDER BY a.job_id, a.epoch, a.rank LIMIT 20000

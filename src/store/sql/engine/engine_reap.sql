@@ -37,7 +37,15 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- rows: many provider text, region text
 -- writes: no
 -- lane: long
-SELECT DISTINCT provider, region FROM pool
+WITH RECURSIVE p AS (
+	(SELECT provider, region FROM pool ORDER BY provider, region LIMIT 1)
+	UNION ALL
+	SELECT n.provider, n.region FROM p CROSS JOIN LATERAL (
+		SELECT q.provider, q.region FROM pool q
+		WHERE (q.provider, q.region) > (p.provider, p.region)
+		ORDER BY q.provider, q.region LIMIT 1) n
+)
+SELECT provider, region FROM p
 
 -- Judges listed resources with our tag that belong to no live row, and keeps the time since when. A
 -- row without a ref keeps the instance with its token. A leftover (a disk, an order) belongs to a

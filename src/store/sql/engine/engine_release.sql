@@ -14,8 +14,15 @@
 -- writes: no
 WITH busy AS (
 	SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue
+), c AS MATERIALIZED (               -- a ready machine whose job goes on is not among them
+	SELECT id FROM node WHERE state IN ('WANTED', 'BOOTING', 'DRAINING')
+	UNION SELECT n.id FROM node n WHERE n.state = 'READY'
+		AND NOT EXISTS (SELECT FROM attempt a
+			WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
+	UNION SELECT n.id FROM job j JOIN node n ON n.job_id = j.id AND n.state = 'READY'
+		WHERE j.state IN ('CANCELLING', 'DRAINING')
 ), u AS MATERIALIZED (
-	SELECT * FROM node_use
+	SELECT v.* FROM c JOIN node_use v ON v.id = c.id
 )
 SELECT id, state,
 	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = u.id AND e.now = 'UNKNOWN')

@@ -1,15 +1,24 @@
 -- The providers' reports about our nodes.
 
+-- Returns the places of our nodes; without whole, those of nodes that are odd (index node_odd).
 -- name: engine_watch_places
--- params: at_us int8, silent_us int8
+-- params: at_us int8, silent_us int8, whole bool
 -- rows: many provider text, region text, nodes int8, hurry bool
 -- writes: no
-SELECT p.provider, p.region, count(*),
-	bool_or(CASE n.state WHEN 'READY' THEN coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2 AND coalesce(n.provider_seen_us, 0) < $1 - 3000000
-		WHEN 'BOOTING' THEN EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = '' AND e.asked_us > coalesce(n.provider_seen_us, 0))
+SELECT p.provider, p.region, count(*), bool_or(CASE n.state
+		WHEN 'READY' THEN coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2
+			AND coalesce(n.provider_seen_us, 0) < $1 - 3000000
+		WHEN 'BOOTING' THEN EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id
+			AND e.verdict = '' AND e.asked_us > coalesce(n.provider_seen_us, 0))
 		ELSE false END)
-FROM node n JOIN pool p ON p.id = n.pool_id
-WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
+FROM (SELECT * FROM node
+	WHERE $3 AND state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
+	UNION ALL SELECT * FROM node WHERE NOT $3 AND state IN ('BOOTING', 'READY')
+		AND (state = 'BOOTING' OR gone_seen > 0 OR suspect_us IS NOT NULL
+			OR provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted',
+				'failed', 'failed_no_capacity', 'failed_quota'))) n
+JOIN pool p ON p.id = n.pool_id
+WHERE n.ref IS NOT NULL
 GROUP BY 1, 2
 
 -- Paged: after is the last id of the previous page.
@@ -198,8 +207,11 @@ SELECT n.id, n.state,
 	n.pool_id, p.market, n.provider_state
 FROM node n JOIN pool p ON p.id = n.pool_id
 	LEFT JOIN unnest($6, $7) slow (provider, us) ON slow.provider = p.provider
-WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
-	n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity',
+WHERE n.state IN ('BOOTING', 'READY', 'DRAINING')
+	AND (n.state = 'BOOTING' OR n.gone_seen > 0 OR n.suspect_us IS NOT NULL -- index node_odd
+		OR n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed',
+			'failed_no_capacity', 'failed_quota'))
+	AND (n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity',
 		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
 	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
