@@ -78,10 +78,10 @@ SELECT count(*) FROM d;
 -- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
 said AS MATERIALIZED (
-	SELECT s.provider, s.region, s.zone, s.instance_type, s.market,
-		string_agg(s.kind || ' ' || json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo,
-		'hi', s.hi, 'source', s.source, 'as_of@', nullif(s.as_of_us, 0), 'observed@age', s.observed_us)::text, E'\n') AS lines
-	FROM signal s WHERE $6 GROUP BY 1, 2, 3, 4, 5
+	SELECT provider, region, zone, instance_type, market, string_agg(kind || ' ' ||
+		json_build_object('kind', kind, 'value', value, 'lo', lo, 'hi', hi, 'source',
+		source, 'as_of@', nullif(as_of_us, 0), 'observed@age', observed_us)::text,
+		E'\n') AS lines FROM signal WHERE $6 GROUP BY 1, 2, 3, 4, 5
 ), wide AS MATERIALIZED (SELECT * FROM said WHERE instance_type = '' OR market = '')
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
 	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,
@@ -102,19 +102,19 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
 	p.offered, l.why, l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines)
 FROM pool p
+LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
 LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
 	AND r.instance_type = p.instance_type AND r.market = p.market
-LEFT JOIN said tz ON tz.provider = p.provider AND tz.region = p.region AND tz.zone = p.zone
-	AND tz.instance_type = p.instance_type AND tz.market = p.market
-LEFT JOIN said tr ON p.zone <> '' AND tr.zone = '' AND tr.provider = p.provider AND tr.region = p.region
-	AND tr.instance_type = p.instance_type AND tr.market = p.market
+LEFT JOIN said tr ON p.zone <> '' AND (tr.provider, tr.region, tr.zone, tr.instance_type,
+	tr.market) = (p.provider, p.region, '', p.instance_type, p.market)
 LEFT JOIN LATERAL (SELECT string_agg(w.lines, E'\n') AS lines FROM wide w
 	WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
-		AND w.instance_type IN ('', p.instance_type) AND w.market IN ('', p.market)) tw ON true
+		AND w.instance_type IN ('', p.instance_type)
+		AND w.market IN ('', p.market)) tw ON true
 LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n,
@@ -156,10 +156,13 @@ LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN LATERAL signals_of(p.provider, p.region, p.zone, p.instance_type, p.market) z ON true
 LEFT JOIN LATERAL signals_of(p.provider, p.region, '', p.instance_type, p.market) r ON p.zone <> ''
-LEFT JOIN LATERAL (SELECT string_agg(s.kind || ' ' || json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo,
-		'hi', s.hi, 'source', s.source, 'as_of@', nullif(s.as_of_us, 0), 'observed@age', s.observed_us)::text, E'\n') AS lines
-	FROM signal s WHERE $7 AND s.provider = p.provider AND s.region = p.region AND s.zone IN ('', p.zone)
-		AND s.instance_type IN ('', p.instance_type) AND s.market IN ('', p.market)) t ON true
+LEFT JOIN LATERAL (SELECT string_agg(s.kind || ' ' ||
+		json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
+		'source', s.source, 'as_of@', nullif(s.as_of_us, 0),
+		'observed@age', s.observed_us)::text, E'\n') AS lines
+	FROM signal s WHERE $7 AND s.provider = p.provider AND s.region = p.region
+		AND s.zone IN ('', p.zone) AND s.instance_type IN ('', p.instance_type)
+		AND s.market IN ('', p.market)) t ON true
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,
