@@ -78,10 +78,7 @@ void post_fleet(struct areq *q)
 
 static void fleets_done(struct areq *q)
 {
-	struct q_listed_row *rows;
-	size_t n = q_api_fleets_rows(&q->pg, q->arena, &rows);
-
-	areq_list_docs(q, rows, n);
+	areq_list_page(q, &q_shape_api_fleets, NULL);
 }
 
 void get_fleets(struct areq *q)

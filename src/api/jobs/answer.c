@@ -9,8 +9,14 @@
 #define BYTES_MAX ((size_t)96 << 20) /* of all answers that nobody holds */
 #define ANSWER_BYTES_MAX ((size_t)1 << 30)
 #define LIFE_US (5 * SPOT_US_PER_S)
-/* With a deadline, the time that is left is part of the ranking. */
-#define LIFE_DEADLINE_US (SPOT_US_PER_S / 2)
+/* The time that is left is part of the ranking. It holds for so much less of it. */
+#define LEFT_LESS_US (SPOT_US_PER_S / 2)
+#define RUNS_KEPT 8 /* of one ranking; a plan has three */
+
+struct run_kept {
+	struct montecarlo_in in;
+	struct montecarlo_out out;
+};
 
 struct kept {
 	struct answer answer;
@@ -20,6 +26,9 @@ struct kept {
 	const char *key;
 	uint64_t hash;
 	int64_t until_us; /* wall */
+	int64_t deadline_us, left_us; /* of the ask */
+	struct run_kept runs[RUNS_KEPT];
+	size_t runs_n; /* that were made; the newest are kept */
 	int holds;
 	size_t bytes;
 	TAILQ_ENTRY(kept) link;
@@ -75,11 +84,13 @@ static struct answers *answers_of(struct api *api)
 
 /* ---- the ask --------------------------------------------------------------------------------- */
 
-/* Everything of the file but the members that no ranking reads, and what is known besides. */
+/* Everything of the file but the members that no ranking reads, and what is known besides. The
+ * deadline is compared by itself (deadline_fits). */
 static const char *ask_key(struct areq *q, const struct planned *p)
 {
 	static const char *const unread[] = { "name", "setup", "run", "envs", "secrets", "mounts",
-		"priority", "max_restarts", "team", "project", "fleet", "max_duration_s", NULL };
+		"priority", "max_restarts", "team", "project", "fleet", "max_duration_s",
+		"deadline_us", NULL };
 	AUTO(json) json_t *spec = jobspec_to_json(p->spec);
 
 	for (size_t i = 0; unread[i] != NULL; i++) {
@@ -91,7 +102,26 @@ static const char *ask_key(struct areq *q, const struct planned *p)
 	    p->facts.has_budget ? p->facts.budget_left : -1, p->facts.rates ? p->facts.rates : "");
 }
 
-static struct kept *kept_find(struct answers *all, struct areq *q, uint64_t hash, const char *key)
+static int64_t left_us(const struct planned *p)
+{
+	return p->spec->deadline_us != 0 ? p->spec->deadline_us - p->begin_us : 0;
+}
+
+/* "In 30 hours" leaves the same time at each request. Of an absolute deadline a little less is left
+ * each time. */
+static bool deadline_fits(const struct kept *k, const struct planned *p)
+{
+	int64_t less = k->left_us - left_us(p);
+
+	if ((k->deadline_us == 0) != (p->spec->deadline_us == 0)) {
+		return false;
+	}
+	return less == 0 ||
+	    (k->deadline_us == p->spec->deadline_us && less > 0 && less < LEFT_LESS_US);
+}
+
+static struct kept *kept_find(struct answers *all, struct areq *q, const struct planned *p,
+    uint64_t hash, const char *key)
 {
 	struct kept *k, *next;
 
@@ -99,7 +129,7 @@ static struct kept *kept_find(struct answers *all, struct areq *q, uint64_t hash
 		next = TAILQ_NEXT(k, link);
 		if (k->snap != q->snap || q->now_us >= k->until_us) {
 			kept_forget(all, k);
-		} else if (k->hash == hash && strcmp(k->key, key) == 0) {
+		} else if (k->hash == hash && strcmp(k->key, key) == 0 && deadline_fits(k, p)) {
 			return k;
 		}
 	}
@@ -107,11 +137,9 @@ static struct kept *kept_find(struct answers *all, struct areq *q, uint64_t hash
 }
 
 /* The end of a cooldown makes a pool usable. */
-static int64_t kept_until(const struct market_snap *m, const struct job_facts *f, int64_t now_us)
+static int64_t kept_until(const struct market_snap *m, int64_t now_us)
 {
-	int64_t until = now_us + (f->deadline_us != 0 ? LIFE_DEADLINE_US : LIFE_US);
-
-	return MIN(until, market_cool_end(m, now_us));
+	return MIN(now_us + LIFE_US, market_cool_end(m, now_us));
 }
 
 static const struct score *score_cheapest(const struct ranking *r)
@@ -160,7 +188,9 @@ static void answer_make(struct kept *k, struct areq *q, const struct planned *p,
 	}
 	w->cheapest = score_cheapest(&w->all.ranking);
 	w->never = w->all.ranking.usable > 0 ? NULL : placement_never(&in, spec);
-	k->until_us = kept_until(q->snap, &p->facts, q->now_us);
+	k->until_us = kept_until(q->snap, q->now_us);
+	k->deadline_us = p->spec->deadline_us;
+	k->left_us = left_us(p);
 }
 
 static struct kept *kept_new(struct answers *all, struct areq *q, const struct planned *p,
@@ -188,7 +218,7 @@ const struct answer *answer_take(struct areq *q, struct planned *p, const char *
 	struct answers *all = answers_of(q->api);
 	const char *key = ask_key(q, p);
 	uint64_t hash = hash_str(HASH_START, key);
-	struct kept *k = kept_find(all, q, hash, key);
+	struct kept *k = kept_find(all, q, p, hash, key);
 	const struct answer *w;
 
 	if (k == NULL) {
@@ -203,10 +233,41 @@ const struct answer *answer_take(struct areq *q, struct planned *p, const char *
 	areq_keep(q, k, kept_let_go);
 	w = &k->answer;
 	p->market = w->market;
-	p->facts.deadline_us = w->facts.deadline_us;
+	if (w->facts.deadline_us == 0) { /* it has passed, and does not count */
+		p->facts.deadline_us = 0;
+	}
 	p->all = w->all;
 	p->placing = w->placing;
 	return w;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static bool run_same(const struct montecarlo_in *a, const struct montecarlo_in *b)
+{
+	return a->chosen == b->chosen && a->seed == b->seed && a->hazards == b->hazards &&
+	    (a->deadline_us == 0) == (b->deadline_us == 0) &&
+	    (a->deadline_us == 0 || a->deadline_us - a->now_us == b->deadline_us - b->now_us);
+}
+
+void answer_play(struct areq *q, const struct planned *p, const struct montecarlo_in *in,
+    struct montecarlo_out *ret)
+{
+	struct kept *k = p->answer != NULL ? q->kept : NULL;
+	struct run_kept *run;
+
+	for (size_t i = 0; k != NULL && i < MIN(k->runs_n, (size_t)RUNS_KEPT); i++) {
+		if (run_same(&k->runs[i].in, in)) {
+			*ret = k->runs[i].out;
+			return;
+		}
+	}
+	montecarlo_run(q->arena, in, ret);
+	if (k != NULL) {
+		assert(&k->answer == p->answer);
+		run = &k->runs[k->runs_n++ % RUNS_KEPT];
+		*run = (struct run_kept){ .in = *in, .out = *ret };
+	}
 }
 
 void answers_forget(struct api *api)

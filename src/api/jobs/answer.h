@@ -7,6 +7,7 @@
 #define API_ANSWER_H
 
 #include "api/jobs/plan.h"
+#include "core/rank/montecarlo.h"
 
 struct answer {
 	struct place_market market; /* the pools of the GPUs asked for */
@@ -20,6 +21,9 @@ struct answer {
  * request holds them until its end. */
 const struct answer *answer_take(struct areq *q, struct planned *p, const char *const *gpus,
     size_t gpus_n);
+/* Plays the job through (montecarlo_run). Remembers the result with the ranking. */
+void answer_play(struct areq *q, const struct planned *p, const struct montecarlo_in *in,
+    struct montecarlo_out *ret);
 /* The configuration changed. */
 void answers_forget(struct api *api);
 

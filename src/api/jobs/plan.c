@@ -435,15 +435,10 @@ void plan_decide(struct areq *q, struct planned *p, void (*next)(struct areq *q,
 
 /* ---- the route ------------------------------------------------------------------------------- */
 
-static void plan_answer(struct areq *q, struct planned *p)
-{
-	areq_json(q, 200, plan_json(q, p));
-}
-
 static void plan_seeded(struct areq *q, struct planned *p)
 {
 	if (areq_query_i64(q, "seed", 0, INT64_MAX, 1, &p->seed)) {
-		plan_decide(q, p, plan_answer);
+		plan_decide(q, p, plan_reply);
 	}
 }
 

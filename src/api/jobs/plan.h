@@ -61,8 +61,17 @@ bool plan_team_refused(struct areq *q, const char *team, struct spot_err *err);
 void plan_warnings(struct areq *q, struct planned *p);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);
-/* plan_json.c: the answer of POST /v1/plan. */
-json_t *plan_json(struct areq *q, struct planned *p);
+/* plan_json.c: replies to POST /v1/plan. */
+void plan_reply(struct areq *q, struct planned *p);
+/* plan_offers.c: its lists, as members. */
+void plan_offers_add(struct areq *q, const struct planned *p, struct sbuf *b,
+    const struct score *chosen);
+void plan_refused_add(struct areq *q, const struct planned *p, struct sbuf *b);
+/* The job played through from one of the offers on; NULL: null. The expected cost is the mean of
+ * the runs, so it includes fail-over as the quantiles do. An offer's own total is of a job that
+ * stays there. */
+void plan_spread_add(struct areq *q, const struct planned *p, struct sbuf *b, const char *name,
+    const struct score *s);
 
 /* For what ranks something else than a job, too (fleet_plan.c). */
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);

@@ -5,20 +5,27 @@
 #include "api/market/market.h"
 
 struct offer;
-struct estimates;
+struct hazard_model;
 
-/* Builds the hazard model from the records of every pool that was used, then calls next. The
- * estimates live in the request's arena. */
-void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e));
+struct market_filter {
+	const char *gpu, *provider, *region, *zone, *instance_type, *state; /* NULL: any */
+	enum spot_market market; /* NONE: any */
+	bool has_max;
+	int64_t max_micros;
+};
+/* Replies and returns false if a parameter is not valid. */
+bool market_filter_read(struct areq *q, struct market_filter *f);
+
 /* Writes the members `hazard` and `launch_odds` of a pool, each with a comma before it. o needs id,
- * place, type, market and signals. */
-void estimates_put(const struct estimates *e, struct offer *o, struct sbuf *b);
+ * place, type, market, signals and record. */
+void estimates_add(const struct hazard_model *m, const struct offer *o, struct sbuf *b);
 
-/* market.c */
+/* prices.c */
 void get_prices(struct areq *q);
 void get_prices_gpus(struct areq *q);
-void get_prices_refused(struct areq *q);
 void get_pools(struct areq *q);
+/* market.c */
+void get_prices_refused(struct areq *q);
 void get_pool(struct areq *q);
 void get_providers(struct areq *q);
 void get_quotas(struct areq *q);

@@ -13,7 +13,6 @@
 
 #define GZIP_LEAST 1024 /* bytes; a packet holds less anyway */
 #define GZIP_LEVEL 1
-#define PACKED_KEPT ((size_t)4 << 20) /* bytes of the buffer that stay for the next reply */
 #define GZIP_WINDOW (15 + 16) /* 16: with gzip's head */
 #define AGE "\"age_s\":"
 
@@ -45,8 +44,12 @@ void gzip_free(struct gzip *g)
 	free(g);
 }
 
-/* The result is valid until the next call. */
-static struct str gzip_pack(struct api *api, const char *body, size_t n)
+size_t gzip_held(const struct gzip *g)
+{
+	return g->cap;
+}
+
+struct str gzip_pack(struct api *api, const char *body, size_t n)
 {
 	struct gzip *g = api->gzip;
 	size_t bound;

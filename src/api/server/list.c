@@ -39,10 +39,11 @@ void areq_text(struct areq *q, int status, const char *text)
 	areq_body_reply(q, status);
 }
 
-/* cursor: NULL = the last page */
-static void list_end(struct areq *q, struct sbuf *b, const char *cursor)
+void areq_list_end(struct areq *q, const char *cursor)
 {
-	sbuf_puts(b, ",\"next\":");
+	struct sbuf *b = &q->api->body;
+
+	sbuf_puts(b, "],\"next\":");
 	if (cursor != NULL) {
 		json_put_str(b, cursor, strlen(cursor));
 	} else {
@@ -58,7 +59,8 @@ void areq_items(struct areq *q, const char *items)
 
 	sbuf_puts(b, "{\"items\":");
 	json_marks_put(b, items, strlen(items), q->now_us);
-	list_end(q, b, NULL);
+	sbuf_puts(b, ",\"next\":null}");
+	areq_body_reply(q, 200);
 }
 
 void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cursor)
@@ -72,8 +74,7 @@ void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cu
 		}
 		json_marks_put(b, docs[i], strlen(docs[i]), q->now_us);
 	}
-	sbuf_putc(b, ']');
-	list_end(q, b, cursor);
+	areq_list_end(q, cursor);
 }
 
 void areq_list_docs(struct areq *q, const struct q_listed_row *rows, size_t n)
@@ -105,8 +106,7 @@ void areq_list_rows(struct areq *q, const struct shape *shape, size_t n, const c
 		}
 		sbuf_putc(b, '}');
 	}
-	sbuf_putc(b, ']');
-	list_end(q, b, cursor);
+	areq_list_end(q, cursor);
 }
 
 void areq_list_page(struct areq *q, const struct shape *shape,

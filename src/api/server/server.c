@@ -134,6 +134,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 		return rc;
 	}
 	api->market = market_new(l, pg, &api->conf.place.rank);
+	market_tell(api->market);
 	api->hub = hub_new(api);
 	api->tokens = tokens_new();
 	seen_init(api);

@@ -279,6 +279,9 @@ void areq_list_rows(struct areq *q, const struct shape *shape, size_t n, const c
  * The statement reads one row more, which tells that another page follows. */
 void areq_list_page(struct areq *q, const struct shape *shape,
     void (*more)(struct areq *q, struct sbuf *b, size_t row));
+/* Ends a list that the handler wrote into the buffer, from "{\"items\":[" on, and replies. cursor
+ * NULL = the last page. */
+void areq_list_end(struct areq *q, const char *cursor);
 /* The buffer of a reply, empty. The handler fills it and calls areq_body_reply in the same turn. */
 struct sbuf *areq_body_begin(struct areq *q);
 void areq_body_reply(struct areq *q, int status);

@@ -57,6 +57,10 @@ void form_send(struct areq *q, struct form *f);
 void tag_make(const char *body, size_t n, char tag[TAG_MAX]);
 bool tag_matches(const char *if_none_match, const char *tag);
 bool gzip_accepted(const char *accept_encoding);
+/* Compresses a reply. The result is valid until the next call. */
+struct str gzip_pack(struct api *api, const char *body, size_t n);
+#define PACKED_KEPT ((size_t)4 << 20) /* bytes of its buffer that stay for the next reply */
+size_t gzip_held(const struct gzip *g); /* bytes of that buffer now */
 void gzip_free(struct gzip *g); /* NULL accepted */
 /* stream.c */
 struct stream_hub *hub_new(struct api *api);

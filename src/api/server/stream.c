@@ -80,19 +80,14 @@ static bool reader_event(struct reader *r, const struct q_api_event_row *e, cons
 	return reader_write(r, text, n);
 }
 
-static char *event_text(struct arena *a, const struct q_api_event_row *e, int64_t now_us,
-    size_t *ret_n)
+/* Writes one event into the buffer, in the form of a stream. */
+static void event_put(struct sbuf *b, const struct q_api_event_row *e, const struct pg_result *r,
+    size_t at, int64_t now_us)
 {
-	json_t *doc = view_parse(e->doc);
-	const char *kind = json_string_value(json_object_get(doc, "entity"));
-	char *text;
-
-	view_resolve(doc, now_us);
-	text = arena_printf(a, "id: %" PRId64 "\nevent: %s\ndata: %s\n\n", e->id,
-	    kind ? kind : "event", json_text(a, doc));
-	*ret_n = strlen(text);
-	json_decref(doc);
-	return text;
+	sbuf_reset(b);
+	sbuf_printf(b, "id: %" PRId64 "\nevent: %s\ndata: {", e->id, e->entity);
+	shape_put(b, &q_shape_api_events_after, r, at, now_us);
+	sbuf_puts(b, "}\n\n");
 }
 
 /* ---- catching up ----------------------------------------------------------------------------- */
@@ -120,13 +115,14 @@ static void catch_up_read(struct areq *q)
 	struct stream_hub *h = q->api->hub;
 	struct q_api_event_row *rows;
 	struct arena *a = arena_new(0);
-	size_t n = q_api_events_after_rows(&q->pg, a, &rows), len;
+	size_t n = q_api_events_after_rows(&q->pg, a, &rows);
 	bool full = n == BATCH, ok = httpd_alive(q->http) && !q->api->draining;
+	AUTO(sbuf) struct sbuf b;
 
+	sbuf_init(&b, 0);
 	for (size_t i = 0; i < n && ok && rows[i].id <= h->tail; i++) {
-		const char *text = event_text(a, &rows[i], q->now_us, &len);
-
-		ok = reader_event(r, &rows[i], text, len);
+		event_put(&b, &rows[i], q->pg.result, i, q->now_us);
+		ok = reader_event(r, &rows[i], b.p, b.n);
 	}
 	arena_free(a);
 	pg_req_fini(&q->pg);
@@ -222,16 +218,17 @@ static void hub_done(struct op *op)
 	int64_t now_us = loop_wall_us(h->api->loop);
 	struct arena *a = arena_new(0);
 	struct q_api_event_row *rows;
-	size_t n = 0, give = 0, len;
+	size_t n = 0, give = 0;
+	AUTO(sbuf) struct sbuf b;
 
+	sbuf_init(&b, 0);
 	h->busy = false;
 	if (op->rc == SPOT_OK) {
 		n = q_api_events_after_rows(&h->req, a, &rows);
 		give = in_order(h, rows, n);
 		for (size_t i = 0; i < give; i++) {
-			const char *text = event_text(a, &rows[i], now_us, &len);
-
-			hub_give(h, &rows[i], text, len);
+			event_put(&b, &rows[i], h->req.result, i, now_us);
+			hub_give(h, &rows[i], b.p, b.n);
 		}
 	}
 	pg_req_fini(&h->req);
@@ -385,12 +382,9 @@ static void events_done(struct areq *q)
 {
 	struct q_api_event_row *rows;
 	size_t n = q_api_events_rows(&q->pg, q->arena, &rows);
-	const char **docs = arena_array(q->arena, n, sizeof(*docs));
 
-	for (size_t i = 0; i < n; i++) {
-		docs[i] = rows[i].doc;
-	}
-	areq_list(q, docs, n, n ? arena_printf(q->arena, "%" PRId64, rows[n - 1].id) : NULL);
+	areq_list_rows(q, &q_shape_api_events_after, n,
+	    n > 0 ? arena_printf(q->arena, "%" PRId64, rows[n - 1].id) : NULL, NULL);
 }
 
 void get_events(struct areq *q)

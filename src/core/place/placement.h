@@ -227,9 +227,10 @@ bool placement_soonest(const struct job_facts *f, const struct placing *p, struc
 json_t *offer_json(const struct offer *o);
 json_t *score_json(const struct score *s);
 json_t *scores_json(const struct score *s, size_t n, size_t most);
-/* Adds to j what a decision and a plan both tell: of an offer, of a score. */
-void offer_fields(json_t *j, const struct offer *o);
-void score_fields(json_t *j, const struct score *s);
+/* Write the members that a decision and a plan both tell: of an offer, of a score. t: of
+ * score_explain(). */
+void offer_fields_put(struct sbuf *b, const struct offer *o);
+void score_fields_put(struct sbuf *b, const struct score *s, const struct score_terms *t);
 /* From what was decided, for decision.inputs. */
 json_t *placement_inputs(const struct place_in *in, const struct job_facts *f,
     const struct placing *p);

@@ -1,11 +1,12 @@
 /* A placement as JSON: what decisions keep, and what plans tell of the same; see placement.h. */
 #include "base/base.h"
 #include "base/text/json.h"
+#include "base/text/json_put.h"
 #include "core/place/placement.h"
 
 #define SCORES_KEPT 12
 
-void offer_fields(json_t *j, const struct offer *o)
+static void offer_fields(json_t *j, const struct offer *o)
 {
 	json_object_set_new(j, "provider", json_string(o->provider));
 	json_object_set_new(j, "region", json_string(o->region));
@@ -15,7 +16,7 @@ void offer_fields(json_t *j, const struct offer *o)
 	json_object_set_new(j, "price_state", json_string(price_state_name(o->price_state)));
 }
 
-void score_fields(json_t *j, const struct score *s)
+static void score_fields(json_t *j, const struct score *s)
 {
 	char why[SCORE_WHY_MAX];
 
@@ -33,6 +34,31 @@ void score_fields(json_t *j, const struct score *s)
 		score_explain(s, &t);
 		json_object_set_new(j, "terms", score_terms_json(&t));
 	}
+}
+
+void offer_fields_put(struct sbuf *b, const struct offer *o)
+{
+	json_add_text(b, "provider", o->provider);
+	json_add_text(b, "region", o->region);
+	json_add_text(b, "zone", o->zone);
+	json_add_text(b, "instance_type", o->instance_type);
+	json_add_text(b, "market", spot_market_name(o->market));
+	json_add_text(b, "price_state", price_state_name(o->price_state));
+}
+
+void score_fields_put(struct sbuf *b, const struct score *s, const struct score_terms *t)
+{
+	char why[SCORE_WHY_MAX];
+
+	score_why(s, why);
+	json_add_f64(b, "hazard_per_hour", s->hazard);
+	json_add_f64(b, "hazard_lo", s->hazard_lo);
+	json_add_f64(b, "hazard_hi", s->hazard_hi);
+	json_add_text(b, "hazard_source", s->hazard_source != NULL ? s->hazard_source : "");
+	json_add_f64(b, "hours_to_finish", s->hours);
+	json_add_text(b, "why", why);
+	json_add_name(b, "terms");
+	score_terms_put(b, t);
 }
 
 json_t *offer_json(const struct offer *o)

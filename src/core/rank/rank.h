@@ -28,6 +28,7 @@
 #include "core/spec/jobspec.h"
 
 struct arena;
+struct sbuf;
 struct gpu_perf;
 /* NULL if not in the table (core/rank/tables.h) */
 const struct gpu_perf *gpu_perf_find(const char *gpu);
@@ -220,6 +221,8 @@ void score_explain(const struct score *s, struct score_terms *ret);
 /* Returns the odds of more than these hours, from hours and hours_sd_h like hours_p95. */
 double score_late_odds(const struct score_terms *t, double within_h);
 json_t *score_terms_json(const struct score_terms *t);
+/* Writes the same object into a buffer. */
+void score_terms_put(struct sbuf *b, const struct score_terms *t);
 json_t *rank_policy_json(const struct rank_policy *p);
 /* One line of words. */
 #define SCORE_WHY_MAX 256

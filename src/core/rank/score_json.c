@@ -2,6 +2,7 @@
  * stores. */
 #include "base/base.h"
 #include "base/text/json.h"
+#include "base/text/json_put.h"
 #include "core/rank/rank.h"
 
 enum kind { REAL, MICROS, TEXT };
@@ -100,6 +101,30 @@ json_t *score_terms_json(const struct score_terms *t)
 		json_object_set_new(o, terms[i].name, v);
 	}
 	return o;
+}
+
+void score_terms_put(struct sbuf *b, const struct score_terms *t)
+{
+	const char *text;
+
+	sbuf_putc(b, '{');
+	for (size_t i = 0; i < ARRAY_LEN(terms); i++) {
+		const void *at = (const char *)t + terms[i].at;
+
+		switch (terms[i].kind) {
+		case REAL:
+			json_add_f64(b, terms[i].name, *(const double *)at);
+			break;
+		case MICROS:
+			json_add_i64(b, terms[i].name, *(const int64_t *)at);
+			break;
+		case TEXT:
+			text = *(const char *const *)at;
+			json_add_text(b, terms[i].name, text != NULL ? text : "");
+			break;
+		}
+	}
+	sbuf_putc(b, '}');
 }
 
 json_t *rank_policy_json(const struct rank_policy *p)

@@ -227,7 +227,7 @@ static void offers_read(struct op *op)
 		struct pool_rows was = m->rows;
 
 		n = q_offers_rows(&m->req, m->work, &read);
-		m->rows = (struct pool_rows){ 0 };
+		m->rows = (struct pool_rows){ .told = was.told };
 		rows_all(&m->rows, read, n);
 		if (m->compares) {
 			suspects_keep(m, &was);
@@ -255,7 +255,8 @@ static void offers_ask(struct market *m)
 			.at_us = m->at_us,
 			.half_h = p->age_half_life_h,
 			.recent_h = p->recent_half_life_h,
-			.odds_h = p->odds_half_life_h },
+			.odds_h = p->odds_half_life_h,
+			.told = m->rows.told },
 		    offers_read);
 		return;
 	}
@@ -266,7 +267,8 @@ static void offers_ask(struct market *m)
 		.recent_h = p->recent_half_life_h,
 		.odds_h = p->odds_half_life_h,
 		.pools = m->ids,
-		.pools_n = m->ids_n },
+		.pools_n = m->ids_n,
+		.told = m->rows.told },
 	    offers_read);
 }
 
@@ -413,6 +415,11 @@ void market_free(struct market *m)
 }
 
 /* ---- for the users --------------------------------------------------------------------------- */
+
+void market_tell(struct market *m)
+{
+	m->rows.told = true;
+}
 
 void market_policy_set(struct market *m, const struct rank_policy *p)
 {

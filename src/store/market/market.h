@@ -22,6 +22,13 @@
 
 struct market;
 
+/* Members of a pool that only lists show. */
+struct market_told {
+	const char *price_why, *source; /* "" = none */
+	const char *signals; /* a JSON array, whose keys carry marks (base/text/json_marks.h) */
+	int64_t effective_us;
+};
+
 /* One state of the market. */
 struct market_snap {
 	int64_t version; /* another number for each */
@@ -37,14 +44,24 @@ struct market_snap {
 	bool sellers_known;
 	bool known; /* every feed of pools and prices was read once */
 	struct rank_policy policy; /* of hazards */
+	/* Only if market_tell() was called: what is told of each offer, and the offered pools
+	 * without a price, by id, without estimates. */
+	const struct market_told *told, *bare_told;
+	const struct offer *bare;
+	size_t bare_n;
 	/* private to the market */
 	bool counted;
 	int holds;
 	struct arena *arena;
 	struct market_names *names;
+	uint32_t *by_price;
 };
 /* The first end of a cooldown after now_us; INT64_MAX: none. A ranking may change then. */
 int64_t market_cool_end(const struct market_snap *s, int64_t now_us);
+/* NULL: the pool is not offered. One without a price is found after market_tell() alone. */
+const struct offer *market_offer(const struct market_snap *s, int32_t pool_id);
+/* Returns the indexes of the offers by price, then by pool id. Sorted at the first call. */
+const uint32_t *market_by_price(struct market_snap *s);
 /* Every caller of hold() calls drop() once. NULL accepted. */
 struct market_snap *market_hold(struct market_snap *s);
 void market_drop(struct market_snap *s);
@@ -60,6 +77,8 @@ struct market_want {
 
 struct market *market_new(struct loop *l, struct pg *pg, const struct rank_policy *p);
 void market_free(struct market *m); /* NULL accepted; forgets the wants, keeps held snapshots */
+/* Snapshots get the members for lists, too. Call it before the first refresh. */
+void market_tell(struct market *m);
 /* After a reload of the configuration. */
 void market_policy_set(struct market *m, const struct rank_policy *p);
 /* Returns the last snapshot, held for the caller, if its refresh began at most age_us ago; else

@@ -22,13 +22,15 @@ const char *names_text(struct market_names *n, const char *s);
 struct pool_row {
 	struct offer offer; /* without estimates, and without quota_used */
 	int32_t counted; /* its nodes that count against a quota */
-	bool listed; /* false: of no use but for its nodes */
+	bool offered;
+	bool listed; /* false: of no use but for its nodes, or for lists */
 	bool quota_wide; /* the quota is of all regions together */
 	int64_t odds_us; /* when the odds were observed */
 	int64_t round_id; /* confirms the price; 0 = none */
 	/* sums of the price's past as of fade_us */
 	int64_t fade_us;
 	double fade_w, fade_1, fade_2;
+	struct market_told told;
 };
 /* A poll found the prices of a round as they were. */
 struct round {
@@ -39,6 +41,7 @@ struct pool_rows {
 	struct pool_row *list; /* by pool id; on the heap */
 	size_t n, cap;
 	int64_t odds_due_us; /* no odds expire before */
+	bool told; /* market_tell() */
 };
 void rows_fini(struct pool_rows *rows);
 /* Takes all rows of a full read. */
@@ -58,6 +61,13 @@ bool rows_confirm(struct pool_rows *rows, const struct round *rounds, size_t n);
 /* Orders ids and removes repeats; returns how many are left. */
 size_t ids_sort(int32_t *ids, size_t n);
 bool ids_have(const int32_t *ids, size_t n, int32_t id);
+
+/* ---- told.c ---------------------------------------------------------------------------------- */
+
+struct market_told told_of(struct market_names *names, const struct q_offers_row *w);
+bool told_same(const struct market_told *a, const struct market_told *b);
+/* Fills what is told into a snapshot that has its offers. */
+void told_fill(struct market_snap *s, const struct pool_rows *rows);
 
 /* ---- snap.c ---------------------------------------------------------------------------------- */
 

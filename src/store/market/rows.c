@@ -116,6 +116,7 @@ static struct pool_row row_of(struct pool_rows *rows, const struct q_offers_row 
 	}
 	return (struct pool_row){ .offer = offer_of(rows->names, w),
 		.counted = w->counted,
+		.offered = w->offered,
 		.listed = w->listed,
 		.quota_wide = w->quota_wide,
 		.odds_us = w->odds_us,
@@ -123,7 +124,8 @@ static struct pool_row row_of(struct pool_rows *rows, const struct q_offers_row 
 		.fade_us = w->fade_us,
 		.fade_w = w->fade_w,
 		.fade_1 = w->fade_1,
-		.fade_2 = w->fade_2 };
+		.fade_2 = w->fade_2,
+		.told = told_of(rows->names, w) };
 }
 
 /* ---- all rows -------------------------------------------------------------------------------- */
@@ -147,7 +149,10 @@ static struct pool_row *rows_alloc(size_t n)
 
 void rows_all(struct pool_rows *rows, const struct q_offers_row *read, size_t n)
 {
+	bool told = rows->told;
+
 	rows_fini(rows);
+	rows->told = told;
 	rows->names = names_new();
 	rows->odds_due_us = INT64_MAX;
 	rows->list = rows_alloc(n);
@@ -399,9 +404,9 @@ static bool offer_same(const struct offer *a, const struct offer *b)
 
 static bool row_same(const struct pool_row *a, const struct pool_row *b)
 {
-	return a->counted == b->counted && a->listed == b->listed &&
-	    a->quota_wide == b->quota_wide && a->odds_us == b->odds_us &&
-	    offer_same(&a->offer, &b->offer);
+	return a->counted == b->counted && a->offered == b->offered && a->listed == b->listed &&
+	    told_same(&a->told, &b->told) && a->quota_wide == b->quota_wide &&
+	    a->odds_us == b->odds_us && offer_same(&a->offer, &b->offer);
 }
 
 void rows_differ(const struct pool_rows *was, const struct pool_rows *now, struct arena *a,

@@ -152,9 +152,35 @@ struct market_snap *snap_make(const struct pool_rows *rows, const struct rank_po
 	sellers_fill(s, sellers);
 	offers_fill(s, rows);
 	cool_ends_fill(s);
+	if (rows->told) {
+		told_fill(s, rows);
+	}
 	s->hazards = hazard_model_build(a, s->offers, s->n, &s->policy, at_us);
 	offers_believe(s->hazards, s->offers, s->n);
 	return s;
+}
+
+static const struct offer *offer_find(const struct offer *offers, size_t n, int32_t pool_id)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (offers[mid].pool_id < pool_id) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo < n && offers[lo].pool_id == pool_id ? &offers[lo] : NULL;
+}
+
+const struct offer *market_offer(const struct market_snap *s, int32_t pool_id)
+{
+	const struct offer *o = offer_find(s->offers, s->n, pool_id);
+
+	return o != NULL ? o : offer_find(s->bare, s->bare_n, pool_id);
 }
 
 /* o may be of another snapshot, whose names are its own. */

@@ -60,8 +60,9 @@ SELECT count(*) FROM d;
 -- - odds_us: when the odds were observed
 -- - round_id: the round that confirms the price; fade_us and so on: price_faded of pool_price,
 --   so that a confirmation needs no read
+-- - signals: lines "KIND JSON", NULL without `told`; that reads offered pools without a price, too
 -- name: offers
--- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
+-- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8, told bool
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
 --   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
 --   arch text, quota_class text, listed bool, price_micros int8?, observed_us int8?,
@@ -71,10 +72,17 @@ SELECT count(*) FROM d;
 --   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
 --   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
---   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?
+--   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?, offered bool,
+--   price_why text?, effective_us int8?, source text?, signals text?
 -- writes: no
 -- lane: long
-WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
+WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
+said AS MATERIALIZED (
+	SELECT provider, region, zone, instance_type, market, string_agg(kind || ' ' ||
+		json_build_object('kind', kind, 'value', value, 'lo', lo, 'hi', hi, 'source',
+		source, 'as_of@', nullif(as_of_us, 0), 'observed@age', observed_us)::text,
+		E'\n') AS lines FROM signal WHERE $6 GROUP BY 1, 2, 3, 4, 5
+), wide AS MATERIALIZED (SELECT * FROM said WHERE instance_type = '' OR market = '')
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
 	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,
 	p.offered AND l.pool_id IS NOT NULL, l.price_micros, l.observed_us, l.state,
@@ -91,14 +99,22 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
-	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2
+	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
+	p.offered, l.why, l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines)
 FROM pool p
+LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
 	AND z.instance_type = p.instance_type AND z.market = p.market
 LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
 	AND r.instance_type = p.instance_type AND r.market = p.market
+LEFT JOIN said tr ON p.zone <> '' AND (tr.provider, tr.region, tr.zone, tr.instance_type,
+	tr.market) = (p.provider, p.region, '', p.instance_type, p.market)
+LEFT JOIN LATERAL (SELECT string_agg(w.lines, E'\n') AS lines FROM wide w
+	WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
+		AND w.instance_type IN ('', p.instance_type)
+		AND w.market IN ('', p.market)) tw ON true
 LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n,
@@ -108,13 +124,13 @@ LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.regio
 	AND q.class = p.quota_class AND q.market = p.market AND q.quota_limit >= 0
 LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = ''
 	AND qa.class = p.quota_class AND qa.market = p.market AND qa.quota_limit >= 0
-WHERE (p.offered AND l.pool_id IS NOT NULL) OR live.n > 0
+WHERE (p.offered AND (l.pool_id IS NOT NULL OR $6)) OR live.n > 0
 ORDER BY p.id;
 
 -- The same of these pools, pool by pool.
 -- name: offers_some
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8,
---   pools int4[]
+--   pools int4[], told bool
 -- rows: many as offers
 -- writes: no
 SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
@@ -133,12 +149,20 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
-	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2
+	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
+	p.offered, l.why, l.effective_us, l.source, t.lines
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN LATERAL signals_of(p.provider, p.region, p.zone, p.instance_type, p.market) z ON true
 LEFT JOIN LATERAL signals_of(p.provider, p.region, '', p.instance_type, p.market) r ON p.zone <> ''
+LEFT JOIN LATERAL (SELECT string_agg(s.kind || ' ' ||
+		json_build_object('kind', s.kind, 'value', s.value, 'lo', s.lo, 'hi', s.hi,
+		'source', s.source, 'as_of@', nullif(s.as_of_us, 0),
+		'observed@age', s.observed_us)::text, E'\n') AS lines
+	FROM signal s WHERE $7 AND s.provider = p.provider AND s.region = p.region
+		AND s.zone IN ('', p.zone) AND s.instance_type IN ('', p.instance_type)
+		AND s.market IN ('', p.market)) t ON true
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
 LEFT JOIN pool_cool c ON c.pool_id = p.id
 LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,
@@ -148,5 +172,5 @@ LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.regio
 	AND q.class = p.quota_class AND q.market = p.market AND q.quota_limit >= 0
 LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = ''
 	AND qa.class = p.quota_class AND qa.market = p.market AND qa.quota_limit >= 0
-WHERE (p.offered AND l.pool_id IS NOT NULL) OR live.n > 0
+WHERE (p.offered AND (l.pool_id IS NOT NULL OR $7)) OR live.n > 0
 ORDER BY p.id

@@ -93,7 +93,7 @@ class Events(unittest.TestCase):
                 t = time.monotonic()
                 fast = event()
                 then = A.sql("SELECT clock_timestamp()")
-                A.until(lambda: A.sql("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%%FROM api_event %%'"
+                A.until(lambda: A.sql("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%%FROM event WHERE id > %%'"
                                       " AND query_start > '%s'" % then) != "0", "the later one was read without the earlier")
             took = time.monotonic() - t
             want = [int(slow), fast[0]]

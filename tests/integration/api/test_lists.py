@@ -88,6 +88,24 @@ class Shape(unittest.TestCase):
         self.same("/v1/nodes?state=live", "SELECT d.doc FROM api_node d JOIN node n ON n.id = d.id WHERE n.state <> 'GONE' ORDER BY d.id DESC")
         self.same("/v1/nodes?job=j%d" % self.jobs[2], "SELECT doc FROM api_node WHERE id = %d" % self.nodes[1])
 
+    def test_fleets_are_the_documents_of_their_view(self):
+        made = [A.call("POST", "/v1/fleets", "name: shape%d\nnodes: 2\nresources: {accelerators: 'V100:1'}\nteam: t%d\n" % (i, i), expect=201)[1]["id"]
+                for i in range(3)]
+        ids = [int(f[1:]) for f in made]
+        A.sql("""UPDATE fleet SET why = 'a "why"', updated_us = 1767323045000006 WHERE id = %d;
+            UPDATE node SET fleet_id = %d WHERE id IN (%s)""" % (ids[0], ids[1], ",".join(map(str, self.nodes))))
+        self.same("/v1/fleets", "SELECT doc FROM api_fleet ORDER BY id DESC")
+        self.same("/v1/fleets?team=t1&state=ACTIVE", "SELECT doc FROM api_fleet WHERE id = %d" % ids[1])
+        first = A.call("GET", "/v1/fleets?limit=2", expect=200)[1]
+        self.assertEqual(([f["id"] for f in first["items"]], first["next"]), (made[:0:-1], str(ids[1])))
+
+    def test_events_are_the_documents_of_their_view(self):
+        A.sql("INSERT INTO event (at_us, entity, entity_id, epoch, event, data) VALUES (%d, 'pool', 'p1', 3, 'ODD', '%s')" % (
+            lib.now(), json.dumps({"at@": 1767323045000006, "cost$": 5, "deep": [{"x@": None}], "f": 0.1})))
+        self.same("/v1/events?limit=1000", "SELECT doc FROM (SELECT * FROM api_event ORDER BY id DESC LIMIT 1000) e ORDER BY id")
+        self.same("/v1/events?after=0&limit=3", "SELECT doc FROM api_event ORDER BY id LIMIT 3")
+        self.same("/v1/events?job=j%d" % self.jobs[0], "SELECT doc FROM api_event WHERE job_id = %d ORDER BY id" % self.jobs[0])
+
     def test_one_job_is_the_documents_of_its_views(self):
         A.sql("UPDATE job SET not_before_us = 1767323045000006, spec = jsonb_set(spec, '{checkpoint}', '{\"path\": \"c\"}') WHERE id = %d" % self.jobs[0])
         for j in self.jobs:

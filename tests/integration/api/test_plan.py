@@ -228,6 +228,32 @@ class Plan(unittest.TestCase):
         self.assertIn("GPU named H9000, and none of that name is known", note("H9000:8"))
         self.assertIn("prices may still be arriving", note("K80:1"))
 
+    def test_asks_that_differ_in_how_they_wait_or_pay_get_their_own_answer(self):
+        """Rankings are remembered. Each pair of files is asked in turn, of one state of the market."""
+        spot = A.pool(zone="use1-az1", itype="own", gpu="L40S", price=1.0)
+        A.pool(zone="use1-az1", itype="own", gpu="L40S", market="on_demand", price=3.0)
+        file = (FILE % ("x", "")).replace("A100-80GB", "L40S").replace("    deadline: 30h\n", "").replace("work: 20h", "work: 10m")
+        ask = lambda more: A.call("POST", "/v1/plan", file + more, expect=200)[1]["decision"]
+        self.assertEqual([ask(more)["choice"] for more in ("", "    budget: 0.01\n", "")], ["spot", "wait", "spot"])
+        # Launches were refused at this hour of the day, and not twelve hours from now.
+        for hour, launched, cause in ((0, "NULL", "'refused'"), (1, "NULL", "'refused'"), (-12, "created_us", "'released'")):
+            A.sql("INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, ended_us, end_cause) "
+                  "SELECT %d, 'GONE', 0, 'own%d-' || i, 'own%d-' || i, 1, %d, 1, %s FROM generate_series(1, 40) i; "
+                  "UPDATE node SET launched_us = %s WHERE name LIKE 'own%d-%%'" % (
+                      spot, hour, hour, lib.now() + hour * lib.HOUR, cause, launched, hour))
+        self.assertEqual([ask(more)["choice"] for more in ("", "    off_peak: true\n", "")], ["spot", "defer", "spot"])
+        A.sql("INSERT INTO pool_cool VALUES (%d, %d, 1, 'no_capacity', 'sold out', 1)" % (spot, lib.now() + lib.HOUR))
+        got = [ask("    patience: %s\n" % p)["choice"] for p in ("2h", "0s", "2h")]
+        self.assertEqual(got, ["wait", "on_demand", "wait"])
+
+    def test_equal_asks_are_answered_alike_though_the_deadline_moves(self):
+        a, b = self.plan(query="?seed=9"), self.plan(query="?seed=9")
+        self.assertEqual([o["terms"] for o in a["offers"]], [o["terms"] for o in b["offers"]])
+        self.assertEqual((a["chosen"], a["baselines"]), (b["chosen"], b["baselines"]))
+        shorter = A.call("POST", "/v1/plan?seed=9", (FILE % ("x", "")).replace("30h", "29h"), expect=200)[1]
+        slack = lambda p: self.offer(p, self.calm)["terms"]["slack_h"]
+        self.assertAlmostEqual(slack(a) - slack(shorter), 1)
+
     def test_the_seed_gives_the_distribution(self):
         a, b, c = self.plan(query="?seed=5"), self.plan(query="?seed=5"), self.plan(query="?seed=6")
         self.assertEqual((a["chosen"]["seed"], a["chosen"]["runs"]), (5, 2000))

@@ -116,6 +116,38 @@ static void offer_equals(const struct offer *a, const struct offer *b)
 	assert_true((a->record != NULL) == (b->record != NULL));
 }
 
+static void told_equals(const struct market_told *a, const struct market_told *b)
+{
+	assert_int_equal(a->effective_us, b->effective_us);
+	assert_string_equal(a->price_why, b->price_why);
+	assert_string_equal(a->source, b->source);
+	assert_string_equal(a->signals, b->signals);
+}
+
+/* Pools without a price, and the order of a list by price. */
+static void lists_equal(struct market_snap *kept, struct market_snap *fresh)
+{
+	const uint32_t *order = market_by_price(kept);
+
+	for (size_t i = 0; i < kept->n; i++) {
+		const struct offer *o = &kept->offers[order[i]], *next;
+
+		told_equals(&kept->told[i], &fresh->told[i]);
+		if (i + 1 < kept->n) {
+			next = &kept->offers[order[i + 1]];
+			assert_true(o->price_micros < next->price_micros ||
+			    (o->price_micros == next->price_micros && o->pool_id < next->pool_id));
+		}
+	}
+	assert_int_equal(kept->bare_n, fresh->bare_n);
+	for (size_t i = 0; i < kept->bare_n; i++) {
+		assert_int_equal(kept->bare[i].pool_id, fresh->bare[i].pool_id);
+		assert_int_equal(kept->bare[i].vcpus, fresh->bare[i].vcpus);
+		assert_ptr_equal(market_offer(kept, kept->bare[i].pool_id), &kept->bare[i]);
+		told_equals(&kept->bare_told[i], &fresh->bare_told[i]);
+	}
+}
+
 static void snap_equals(const struct market_snap *kept, const struct market_snap *fresh)
 {
 	assert_int_equal(kept->n, fresh->n);
@@ -319,10 +351,12 @@ static void test_the_kept_market_equals_the_rows(void **state)
 	sql(now, "SET lock_timeout = '10s'");
 	pools_add(now);
 	kept = market_new(loop, pg, &policy);
+	market_tell(kept);
 	for (int i = 0; i < STEPS; i++) {
 		struct market *fresh = market_new(loop, pg, &policy);
 		struct market_snap *a, *b;
 
+		market_tell(fresh);
 		if (open == 0 && rng_below(&rng, 4) == 0) {
 			late_begin(late, (int)rng_below(&rng, 1000));
 			open = 1 + (int)rng_below(&rng, 6);
@@ -336,6 +370,7 @@ static void test_the_kept_market_equals_the_rows(void **state)
 		a = market_read(kept);
 		b = market_read(fresh);
 		snap_equals(a, b);
+		lists_equal(a, b);
 		quotas_equal(now, a);
 		market_drop(a);
 		market_drop(b);

@@ -70,26 +70,26 @@ static bool is_near(double a, double b)
 static const struct offer_record *record_of(int32_t pool)
 {
 	struct pg_req req = { 0 };
-	struct q_api_records_row *rows;
+	struct q_offers_row *rows;
 	const struct offer_record *found = NULL;
 	size_t n;
 
 	op_init(&req.op, loop, no_done);
-	q_api_records(pg, &req,
-	    &(struct q_api_records){ .since_day = 20000 - 30,
+	q_offers(pg, &req,
+	    &(struct q_offers){ .since_day = 20000 - 30,
 		.at_us = NOW,
 		.half_h = 336,
 		.recent_h = 8,
-		.odds_h = 4 },
+		.odds_h = 4,
+		.told = true },
 	    no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(req.op.rc, SPOT_OK);
-	n = q_api_records_rows(&req, arena, &rows);
+	n = q_offers_rows(&req, arena, &rows);
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].id == pool) {
 			assert_null(found);
 			found = offer_record_parse(arena, rows[i].record);
-			assert_non_null(found);
 		}
 	}
 	pg_req_fini(&req);

@@ -1,5 +1,5 @@
 /* Frequent statements read only their own rows, however much was written before: budgets, sets of
- * gangs, lost work, waiting jobs. */
+ * gangs, lost work, waiting jobs. Quick ones do not wait for heartbeats. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"
@@ -188,6 +188,35 @@ static void of_lost_lines_the_first_are_read_and_all_are_booked(void **state)
 	assert_int_equal(cost_holds(2), 1);
 }
 
+/* The write of thousands of heartbeats takes long now and then. With one connection for each lane,
+ * a quick statement comes back while that write waits. */
+static void heartbeats_delay_no_quick_statement(void **state)
+{
+	struct pg_conf conf = { .dsn = dsn,
+		.connections = 3,
+		.long_connections = 1,
+		.agent_connections = 1 };
+	struct pg *lanes = pg_new(loop, &conf);
+	struct q_api_agents_seen_agent agent = { .node_id = 1, .at_us = NOW_US, .steps = -1 };
+	struct pg_req seen = { 0 }, quick = { 0 };
+	PGconn *c = PQconnectdb(dsn);
+
+	(void)state;
+	PQclear(PQexec(c, "BEGIN; LOCK TABLE node IN ACCESS EXCLUSIVE MODE"));
+	q_api_agents_seen(lanes, &seen,
+	    &(struct q_api_agents_seen){ .agent = &agent, .agent_n = 1 }, no_done);
+	q_api_listens(lanes, &quick, NULL, no_done);
+	assert_true(test_op_wait(&quick.op));
+	assert_int_equal(quick.op.rc, SPOT_OK);
+	assert_true(op_busy(&seen.op));
+	PQfinish(c);
+	assert_true(test_op_wait(&seen.op));
+	assert_int_equal(seen.op.rc, SPOT_OK);
+	pg_req_fini(&seen);
+	pg_req_fini(&quick);
+	pg_free(lanes);
+}
+
 /* ---- the window of the queue
  * ---------------------------------------------------------------------------------------- */
 
@@ -371,6 +400,7 @@ static void the_head_is_the_queues_however_many_ask(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(heartbeats_delay_no_quick_statement),
 		T(a_budget_is_looked_at_without_reading_the_ledger),
 		T(the_sum_of_a_job_is_kept_whoever_writes_its_lines),
 		T(two_that_write_the_first_sum_of_a_job_count_each_line_once),

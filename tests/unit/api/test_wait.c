@@ -73,6 +73,19 @@ static void with_too_many_notifications_since_then_it_looks_again(void **state U
 	assert_true(node_watched(since));
 }
 
+/* The statement of a request that does not wait yet may be older than the notifications that a
+ * lost connection swallowed. */
+static void after_a_reconnect_a_running_statement_is_not_trusted(void **state UNUSED)
+{
+	uint64_t since = areq_notes(&req);
+
+	assert_false(node_watched(since));
+	wait_wake_all(&api);
+	assert_true(req.wait.waiter.woken); /* it is registered already */
+	assert_true(node_watched(since));
+	assert_false(node_watched(areq_notes(&req)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -80,6 +93,8 @@ int main(void)
 		    tear_down),
 		cmocka_unit_test_setup_teardown(
 		    with_too_many_notifications_since_then_it_looks_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+		    after_a_reconnect_a_running_statement_is_not_trusted, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,71 @@ static void numbers_read_as_jansson_prints_them(void **state UNUSED)
 	sbuf_fini(&b);
 }
 
+static void assert_printed(struct sbuf *b, double v)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%.15g", v);
+	json_put_f64(b, v);
+	if (strncmp(b->p, text, strlen(text)) != 0 ||
+	    (b->n != strlen(text) && strcmp(b->p + strlen(text), ".0") != 0)) {
+		fail_msg("%a is written as %s, and %s is right", v, b->p, text);
+	}
+	sbuf_reset(b);
+}
+
+/* Around each power of ten, halfway between two texts, and anywhere. */
+static void reals_are_rounded_as_printf_rounds_them(void **state UNUSED)
+{
+	struct sbuf b;
+	struct rng rng;
+
+	sbuf_init(&b, 0);
+	rng_seeded_init(&rng, 11);
+	for (int power = -6; power < 18; power++) {
+		double v = pow(10, power), below = v, above = v;
+
+		for (int i = 0; i < 12; i++) {
+			assert_printed(&b, below);
+			assert_printed(&b, -above);
+			below = nextafter(below, 0);
+			above = nextafter(above, INFINITY);
+		}
+		for (int i = 0; i < 200; i++) {
+			uint64_t bits = rng_u64(&rng);
+
+			assert_printed(&b, (double)(bits >> 11) / 9007199254740992.0 * v);
+			assert_printed(&b, round((double)(bits % 100000)) * v / 1000);
+			assert_printed(&b, ldexp((double)(bits % 2000001), -(int)(bits >> 58)));
+		}
+	}
+	sbuf_fini(&b);
+}
+
+static void members_have_their_commas(void **state UNUSED)
+{
+	struct sbuf b;
+
+	sbuf_init(&b, 0);
+	sbuf_putc(&b, '{');
+	json_add_i64(&b, "n", -3);
+	json_add_text(&b, "t", "a\"{");
+	json_add_text(&b, "none", NULL);
+	json_add_name(&b, "in");
+	sbuf_putc(&b, '{');
+	json_add_f64(&b, "f", 0.5);
+	json_add_bool(&b, "b", true);
+	sbuf_putc(&b, '}');
+	json_add_id(&b, "id", 'p', 44);
+	json_add_money(&b, "cost", 1500000);
+	json_add_null(&b, "z");
+	sbuf_putc(&b, '}');
+	assert_string_equal(b.p,
+	    "{\"n\":-3,\"t\":\"a\\\"{\",\"none\":null,\"in\":{\"f\":0.5,\"b\":true},\"id\":\"p44\","
+	    "\"cost_micros\":1500000,\"cost_usd\":1.5,\"z\":null}");
+	sbuf_fini(&b);
+}
+
 static void fixed_numbers_are_exact(void **state UNUSED)
 {
 	static const struct {
@@ -130,6 +195,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_read_as_jansson_prints_them),
+		cmocka_unit_test(reals_are_rounded_as_printf_rounds_them),
+		cmocka_unit_test(members_have_their_commas),
 		cmocka_unit_test(fixed_numbers_are_exact),
 		cmocka_unit_test(strings_and_times_read_as_jansson_prints_them),
 		cmocka_unit_test(documents_are_copied_without_blanks),

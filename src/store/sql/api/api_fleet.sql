@@ -20,14 +20,23 @@ UNION ALL SELECT 0, false WHERE $8 <> '' AND NOT EXISTS (SELECT FROM k WHERE sta
 
 -- name: api_fleets
 -- params: state fleet_state?, team text?, before_id int8, most int4
--- rows: many id int8, doc text
--- row: listed
+-- rows: many id int8, name text, owner text, team text, project text, state text, version int8,
+--   spec jsonb, why text, nodes_live int8, nodes_ready int8, pools int8, cost_micros int8,
+--   created_us int8, updated_us int8
+-- json: id#f, name, owner, team, project, state, version, spec, why, nodes_live, nodes_ready,
+--   pools, cost$, created@, updated@
 -- writes: no
-WITH x AS (
-	SELECT id FROM fleet WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
-	ORDER BY id DESC LIMIT $4
-)
-SELECT x.id, d.doc::text FROM x JOIN api_fleet d ON d.id = x.id ORDER BY x.id DESC
+SELECT f.id, f.name, f.owner, f.team, f.project, f.state, f.version, f.spec, f.why, n.live,
+	n.ready, n.pools, (SELECT coalesce(sum(l.amount_micros), 0)::int8
+		FROM ledger l JOIN node m ON m.id = l.node_id WHERE m.fleet_id = f.id),
+	f.created_us, f.updated_us
+FROM (SELECT * FROM fleet
+	WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
+	ORDER BY id DESC LIMIT $4) f,
+	LATERAL (SELECT count(*) AS live, count(*) FILTER (WHERE state = 'READY') AS ready,
+		count(DISTINCT pool_id) AS pools FROM node
+		WHERE fleet_id = f.id AND state NOT IN ('GONE', 'FAILED')) n
+ORDER BY f.id DESC
 
 -- name: api_fleet
 -- params: id int8
@@ -199,23 +208,29 @@ FROM decision WHERE id = $1 AND kind = 'rebalance_request'
 
 -- name: api_events_after
 -- params: after_id int8, most int4
--- rows: many id int8, job_id int8?, node_id int8?, doc text
+-- rows: many id int8, at_us int8, entity text, entity_id text, job_id int8?, node_id int8?,
+--   epoch int4?, was text, now text, event text, why text, actor text, data jsonb?
+-- json: id, @, entity, entity_id, job#j, node#n, epoch, was, now, event, why, actor, data
 -- row: api_event
 -- writes: no
-SELECT id, job_id, node_id, doc::text FROM api_event WHERE id > $1 ORDER BY id LIMIT $2
+SELECT id, at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor, data
+FROM event WHERE id > $1 ORDER BY id LIMIT $2
 
 -- Returns the events after an id, or the newest. Both are read along the primary key.
 -- name: api_events
 -- params: after_id int8?, job_id int8?, node_id int8?, most int4
--- rows: many id int8, job_id int8?, node_id int8?, doc text
--- row: api_event
+-- rows: many as api_events_after
 -- writes: no
 SELECT * FROM (
-	(SELECT id, job_id, node_id, doc::text FROM api_event WHERE $1::int8 IS NOT NULL AND id > $1
-		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3) ORDER BY id LIMIT $4)
+	(SELECT id, at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor, data
+	FROM event WHERE $1::int8 IS NOT NULL AND id > $1
+		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3)
+	ORDER BY id LIMIT $4)
 	UNION ALL
-	(SELECT id, job_id, node_id, doc::text FROM api_event WHERE $1::int8 IS NULL
-		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3) ORDER BY id DESC LIMIT $4)) e
+	(SELECT id, at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor, data
+	FROM event WHERE $1::int8 IS NULL
+		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3)
+	ORDER BY id DESC LIMIT $4)) e
 ORDER BY id
 
 -- Returns the newest event that is old enough for all events before it to be committed.

@@ -1,10 +1,9 @@
--- Prices, pools, providers, quotas.
+-- One pool, rejected prices, providers, quotas.
 
--- Cheapest first; the cursor is the last row's price and id. A page of all keeps one plan (see
--- api_jobs). The record's hours come as thousandths.
--- name: api_prices
--- params: after_micros int8, after_id int4, most int4, since_day int4
--- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
+-- One pool, offered or not. The record's hours come as thousandths. The market in memory has the lists.
+-- name: api_pool
+-- params: id int4, since_day int4
+-- rows: 0..1 id int4, provider text, region text, zone text, zone_name text, instance_type text,
 --   pool_market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
 --   arch text, offered bool, price_micros int8?, per_gpu_micros int8?, price_state text, price_why
 --   text, observed_us int8?, effective_us int8?, source text, signals text, cool_until_us int8?,
@@ -15,89 +14,6 @@
 --   vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state, price_why,
 --   observed@age, effective@, source, signals*, cooling_until@, cooling_why, record{node_hours%,
 --   reclaims, launches, refusals}, nodes, -, -, -, -, -, -, -, -, -, -
--- row: api_pool
--- writes: no
-SELECT d.*, m.*
-FROM (SELECT * FROM (SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id
-	= l.pool_id
-	WHERE p.offered AND (l.price_micros, l.pool_id) > ((SELECT $1), (SELECT $2))
-	ORDER BY l.price_micros, l.pool_id LIMIT 1001) y LIMIT (SELECT $3)) x
-JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
-ORDER BY x.price_micros, x.id
-
--- Planned for each call (see api_jobs_filtered).
--- name: api_prices_filtered
--- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
---   state text?, max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
--- rows: many as api_prices
--- writes: no
-WITH x AS (
-	SELECT l.pool_id AS id, l.price_micros FROM pool_latest l JOIN pool p ON p.id = l.pool_id
-	WHERE p.offered AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
-		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
-		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
-		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
-		AND ($8::int8 IS NULL OR l.price_micros <= $8)
-		AND (l.price_micros, l.pool_id) > ($9, $10)
-	ORDER BY l.price_micros, l.pool_id LIMIT $11
-)
-SELECT d.*, m.*
-FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $12) m
-WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
-ORDER BY x.price_micros, x.id
-
--- Returns the cheapest plausible price per GPU-hour of each GPU, provider and market.
--- name: api_prices_gpus
--- params: gpu text?, provider text?, region text?, since_day int4
--- rows: many as api_prices
--- writes: no
-SELECT d.*, m.*
-FROM (
-	SELECT DISTINCT ON (p.gpu_name, p.provider, p.market) p.gpu_name, p.id, p.provider, p.market,
-		(l.price_micros * 1000 / p.gpu_milli)::int8 AS per_gpu
-	FROM pool p JOIN pool_latest l ON l.pool_id = p.id
-	WHERE p.offered AND p.gpu_milli > 0 AND p.gpu_name <> ''
-		AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
-		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
-	ORDER BY p.gpu_name, p.provider, p.market, l.state = 'implausible', l.state = 'stale', per_gpu, p.id) x
-JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $4) m
-ORDER BY x.gpu_name, x.provider, x.market
-
--- name: api_pools
--- params: after_id int4, most int4, since_day int4
--- rows: many as api_prices
--- writes: no
-SELECT d.*, m.*
-FROM (SELECT id FROM (SELECT id FROM pool WHERE offered AND id > (SELECT $1) ORDER BY id LIMIT
-	1001) y LIMIT (SELECT $2)) x
-JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $3) m
-ORDER BY x.id
-
--- Planned for each call (see api_jobs_filtered).
--- name: api_pools_filtered
--- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
---   state text?, max_micros int8?, after_id int4, most int4, since_day int4
--- rows: many as api_prices
--- writes: no
-WITH x AS (
-	SELECT p.id FROM pool p LEFT JOIN pool_latest l ON l.pool_id = p.id
-	WHERE p.offered AND ($1 IS NULL OR upper(p.gpu_name) = upper($1) OR upper(p.gpu_name) LIKE upper($1) || '-%')
-		AND ($2 IS NULL OR p.provider = $2) AND ($3 IS NULL OR p.region = $3)
-		AND ($4 IS NULL OR p.zone = $4 OR p.zone_name = $4) AND ($5 IS NULL OR p.instance_type = $5)
-		AND ($6 IS NULL OR p.market = $6) AND ($7 IS NULL OR l.state = $7)
-		AND ($8::int8 IS NULL OR l.price_micros <= $8)
-		AND p.id > $9
-	ORDER BY p.id LIMIT $10
-)
-SELECT d.*, m.*
-FROM x JOIN pool_shown d ON d.pool_id = x.id, LATERAL pool_told(x.id, $11) m
-WHERE (SELECT count(*) FROM pool a, pool b WHERE $1 IS NULL AND $1 IS NOT NULL) = 0
-ORDER BY x.id
-
--- One pool, offered or not.
--- name: api_pool
--- params: id int4, since_day int4
--- rows: 0..1 as api_prices
 -- writes: no
 SELECT d.*, m.*
 FROM pool_shown d, LATERAL pool_told(d.pool_id, $2) m WHERE d.pool_id = $1
@@ -142,26 +58,6 @@ SELECT coalesce((SELECT json_agg(json_build_object('from@', greatest(g.from_us, 
 		'n' || n.id)
 		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
 			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json)::text AS marks
-
--- Returns the pools that we used, with their records. The hazard model derives the neighbours'
--- hazards from them.
--- name: api_records
--- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
--- rows: many id int4, provider text, region text, zone text, instance_type text, market market,
---   gpu_name text, adv_lo float8?, adv_hi float8?, band_lo float8?, band_hi float8?, share float8?,
---   share_lo float8?, share_hi float8?, record text
--- writes: no
--- lane: long
-WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
-SELECT p.id, p.provider, p.region, p.zone, p.instance_type, p.market, p.gpu_name, coalesce(z.advisor_lo, r.advisor_lo),
-	coalesce(z.advisor_hi, r.advisor_hi), coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),
-	coalesce(z.share, r.share), coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi), d.record
-FROM pool_record($1, $2, $3, $4, $5) d JOIN pool p ON p.id = d.pool_id
-LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
-	AND z.instance_type = p.instance_type AND z.market = p.market
-LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND r.region = p.region
-	AND r.instance_type = p.instance_type AND r.market = p.market
-ORDER BY p.id
 
 -- name: api_placing
 -- params: name text, team text

@@ -1,6 +1,8 @@
 /* A placement as decisions store it: offers, scores, the refused offers and the job. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/text/json.h"
+#include "base/text/sbuf.h"
 #include "core/place/placement.h"
 
 #include <setjmp.h>
@@ -92,6 +94,47 @@ static void a_score_by_hand_has_no_terms_and_a_ranked_one_has(void **state UNUSE
 	j = scores_json(s.placing.scores, s.placing.usable, 3);
 	assert_int_equal(s.placing.usable, 4);
 	assert_int_equal(json_array_size(j), 3);
+	json_decref(j);
+	arena_free(s.a);
+}
+
+/* The members of `written`, text of an object, are those of the tree as it is printed. */
+static void assert_members(struct arena *a, const json_t *tree, const char *written)
+{
+	json_t *got = json_loads(written, JSON_REJECT_DUPLICATES, NULL), *v;
+	json_t *j = json_loads(json_text(a, tree), 0, NULL);
+	const char *key;
+
+	assert_non_null(got);
+	json_object_foreach (got, key, v) {
+		assert_true(json_equal(v, json_object_get(j, key)));
+	}
+	json_decref(got);
+	json_decref(j);
+}
+
+/* A plan writes text, and a decision stores a tree. */
+static void a_plan_writes_what_a_decision_stores(void **state UNUSED)
+{
+	AUTO(sbuf) struct sbuf b;
+	const struct score *best;
+	struct score_terms t;
+	struct shop s;
+	json_t *j;
+
+	sbuf_init(&b, 0);
+	shop_open(&s);
+	placement_rank(&s.in, &s.facts, &s.spec, &s.placing);
+	best = &s.placing.scores[0];
+	score_explain(best, &t);
+	j = score_json(best);
+	sbuf_putc(&b, '{');
+	offer_fields_put(&b, best->offer);
+	score_fields_put(&b, best, &t);
+	sbuf_putc(&b, '}');
+	assert_members(s.a, j, b.p);
+	assert_non_null(strstr(b.p, "\"price_state\":\"fresh\",\"hazard_per_hour\":"));
+	assert_int_equal(json_object_size(json_object_get(j, "terms")) * 8, sizeof(t));
 	json_decref(j);
 	arena_free(s.a);
 }
@@ -237,6 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_offer_says_where_it_is_and_what_it_costs),
 		cmocka_unit_test(a_score_by_hand_has_no_terms_and_a_ranked_one_has),
+		cmocka_unit_test(a_plan_writes_what_a_decision_stores),
 		cmocka_unit_test(a_decision_keeps_the_job_the_policy_and_the_offers),
 		cmocka_unit_test(a_budget_and_the_plans_are_kept_beside_it),
 		cmocka_unit_test(only_the_pools_that_suit_are_kept_with_a_reason),
