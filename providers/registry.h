@@ -1,7 +1,7 @@
 /*
  * The providers that this program was built with. An out-of-tree one comes through
- * call_plugin_load() (src/io/call/call.h) instead and needs no entry here. Nothing allocates; nothing
- * fails.
+ * call_plugin_load() (src/io/call/call.h) instead and needs no entry here. Nothing allocates;
+ * nothing fails.
  */
 #ifndef PROVIDERS_REGISTRY_H
 #define PROVIDERS_REGISTRY_H

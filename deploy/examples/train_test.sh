@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example resumes bit-identically: SIGUSR1 saves and goes on, SIGTERM saves and exits 0, and three
-# pieces of a run give the same result file as one piece.
+# The example resumes bit-identically. SIGUSR1 saves and goes on, SIGTERM saves and exits 0. Three pieces
+# of a run give the same result file as one piece.
 set -eu
 train=$1
 dir=$(mktemp -d)

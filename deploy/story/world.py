@@ -70,17 +70,21 @@ def http(method, url, body=None, token=None, timeout=60):
         return status, text.decode("utf-8", "replace")
 
 
-def until(what, timeout_s, test):
-    """Asks test() until it gives something true; the wait between is an event wait, cut short by nothing."""
-    pause = threading.Event()
+def until(what, timeout_s, test, pause=0.05, trouble=None):
+    """The first true value of test(). pause: seconds between two looks, or a function that waits for news.
+    trouble: gives words for the failure."""
+    idle = threading.Event()
     end = time.monotonic() + timeout_s
     while True:
         got = test()
         if got:
             return got
         if time.monotonic() > end:
-            raise Failure("timed out after %d s: %s" % (timeout_s, what))
-        pause.wait(0.1)
+            raise Failure("timed out after %g s: %s%s" % (timeout_s, what, trouble() if trouble else ""))
+        if callable(pause):
+            pause()
+        else:
+            idle.wait(pause)
 
 
 class Emulator:

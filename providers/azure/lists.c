@@ -151,7 +151,8 @@ static enum spot_step machines_reply(struct azure *self, struct spot_call *c, st
 			continue; /* somebody else's */
 		}
 		if (!azure_instance_read(self, c->arena, row, &vm)) {
-			return azure_bad_reply(c, what, "a machine without its parts");
+			return azure_bad_reply(c, what,
+			    "a machine without id, properties or location");
 		}
 		if (strcmp(vm.ref, g->name) != 0) {
 			continue; /* put there by hand; it goes with the group */
@@ -374,7 +375,8 @@ static enum spot_step describe_page(struct azure *self, struct spot_call *c, str
 			return azure_bad_reply(c, what, "the same machines again");
 		}
 		if (!azure_instance_read(self, c->arena, row, &d->found[d->n])) {
-			return azure_bad_reply(c, what, "a machine without its parts");
+			return azure_bad_reply(c, what,
+			    "a machine without id, properties or location");
 		}
 		d->n++;
 	}

@@ -231,7 +231,7 @@ static enum spot_step children_reply(struct gcp *self, struct spot_call *c, stru
 	/* All were deleted again, whatever the reason is that we cannot read. */
 	if (s == SPOT_FAIL) {
 		return call_fail(c, x->code != NULL ? SPOT_NO_CAPACITY : SPOT_UNKNOWN, x->code,
-		    "gcp " WHAT ": it failed, and why is not told");
+		    "gcp " WHAT ": the operation failed, and its errors cannot be read");
 	}
 	if (s != SPOT_STEP_NONE) {
 		return s;

@@ -1,4 +1,4 @@
-/* Reading the configuration file: the table of keys (conf_items.c), the checks that the table cannot
+/* Reads the configuration file: the table of keys (conf_items.c), the checks that the table cannot
  * express, and the sections with names. */
 #include "base/base.h"
 #include "base/err.h"

@@ -85,8 +85,8 @@ const struct conf_item spotd_conf_items[] = {
 
 	ENGINE("tick", "1s", "50ms", "1m", tick_us, "Every reconciler runs at least this often."),
 	ENGINE("lease", "1200ms", "500ms", "5m", lease_us,
-	    "Lease of the leader. After a crash another daemon takes over within this time. Use "
-	    "the same value in all daemons of one database."),
+	    "Lease of the leader. After a crash another daemon leads after this time. Use the "
+	    "same value in all daemons of one database."),
 	ENGINE("offers_age", "2s", "0s", "5m", offers_age_us,
 	    "Maximum age of the offers that a placement uses."),
 	ENGINE("launch_timeout", "2m", "1s", "10m", launch_timeout_us,

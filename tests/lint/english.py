@@ -55,7 +55,7 @@ def each_sentence(root):
     for path in tree.files(root):
         if path.startswith(EXEMPT):
             continue
-        if path.endswith(prose.COMMENT_FILES + prose.DOC_FILES + ('schemas.json',)):
+        if prose.is_read(path):
             for kind, pieces in prose.pieces(path, tree.read(root, path)):
                 for line, text in pieces:
                     for words in prose.sentences(text):
@@ -156,6 +156,18 @@ CASES = [
                    + ')\n-- writes: no\nSELECT 1\n'}, [], []),
     ('strings of the product', {'src/a/x.c': 'const char *m = "what was asked "\n    "is not known"; q("SELECT who is on the list");\n',
                                 'tests/a/x.c': 'const char *m = "what was asked is not known";\n'},
+     ['src/a (strings): forbidden openings 1'], []),
+    ('scripts, build files, data and mutations', {
+        'a/run': '#!/usr/bin/env bash\n# What the machine runs.\n#   Who knows this sample of a command\necho "# what is this" # Who reads, learns\n',
+        'b/meson.build': "# Whoever builds\n# needs this.\nx = 'a # what is here'\n",
+        'c/x.yaml': 'a: 1  # what became of it\n', 'd/x.mut': '# Who leads, acts.\nbug: It is late.\n',
+        'e/data': '# What is no script is not read.\n', 'f/y.sh': '# Where it ends is open.\n'},
+     ['a (comments): forbidden openings 2', 'b (comments): forbidden openings 1', 'c (comments): forbidden openings 1',
+      'd (comments): forbidden openings 1', 'f (comments): forbidden openings 1'], []),
+    ('messages of statements', {
+        'src/a/q.sql': "SELECT CASE WHEN x THEN 'what was asked isn''t known' ELSE 'who leads' END, -- it's fine\n"
+                       "format('SELECT who is on the list')\n",
+        'migrations/q.sql': "SELECT 'what was asked is not known'\n"},
      ['src/a (strings): forbidden openings 1'], []),
     ('a long sentence', {'a/README.md': 'Short one is here. ' * 20 + LONG_SENTENCE}, ['a (docs): sentences over 25 words 1'], []),
     ('a mean that is too high', {'a/x.h': '/* ' + ('The engine ' + 'really ' * 15 + 'waits. ') * 3 + '*/\n'},

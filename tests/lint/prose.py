@@ -5,11 +5,13 @@ code and addresses are replaced by one word, so that they count as one."""
 import inspect
 import io
 import json
+import os
 import re
 import tokenize
 
 COMMENT_FILES = ('.c', '.h', '.cu', '.sql', '.py')
 DOC_FILES = ('.md', '.scd')
+HASH_FILES = ('.sh', '.yaml', '.yml', '.mut', 'meson.build')
 STRING_ROOTS = ('src/', 'providers/')
 
 _C_TOKEN = re.compile(r'/\*.*?\*/|(?://[^\n]*(?:\n[ \t]*(?=//))?)+|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -54,6 +56,9 @@ def c_comments(text):
     return pieces
 
 
+_STATEMENT = re.compile(r'\b(SELECT|UPDATE|INSERT|DELETE|BEGIN|NOTIFY)\b')
+
+
 def c_strings(text):
     """Messages: adjacent literals joined, four words at least, no SQL and no format of a wire."""
     blank = re.sub(r'/\*.*?\*/|^[ \t]*#[ \t]*include[^\n]*', lambda m: re.sub(r'[^\n]', ' ', m.group()), text,
@@ -62,7 +67,7 @@ def c_strings(text):
     for m in _C_STRINGS.finditer(blank):
         words = ''.join(_ONE_STRING.findall(m.group())).replace('\\n', '\n').replace('\\"', '"').replace('\\t', ' ')
         if len(re.findall(r"(?<![\w<{\"/-])[A-Za-z][a-z']+(?=[ ,.:;?!)]|$)", words)) >= 4 \
-                and not re.search(r'\b(SELECT|UPDATE|INSERT|DELETE|BEGIN|NOTIFY)\b|[{<]["?/\w]', words):
+                and not _STATEMENT.search(words) and not re.search(r'[{<]["?/\w]', words):
             pieces += _paragraphs(_line(text, m.start()), words)
     return pieces
 
@@ -77,6 +82,50 @@ def sql_comments(text):
     for m in re.finditer(r'(?:^[ \t]*--[^\n]*\n)+|--[^\n]*', text, re.M):
         pieces += _paragraphs(_line(text, m.start()), _comment_text(m.group().rstrip('\n')))
     return pieces
+
+
+def sql_strings(text):
+    """Messages: literals of four words at least that are no SQL themselves."""
+    blank = re.sub(r'--[^\n]*', lambda m: ' ' * len(m.group()), text)
+    pieces = []
+    for m in re.finditer(r"'((?:[^']|'')*)'", blank):
+        words = m.group(1).replace("''", "'")
+        if len(re.findall(r"(?<![\w<{\"/-])[A-Za-z][a-z']+(?=[ ,.:;?!)]|$)", words)) >= 4 and not _STATEMENT.search(words):
+            pieces += _paragraphs(_line(text, m.start()), words)
+    return pieces
+
+
+_HASH = re.compile(r'(?P<own>^[ \t]*#(?!!)(?P<text>[^\n]*))|[ \t]#[ \t]+(?P<behind>[^\n]*)', re.M)
+
+
+def hash_comments(text):
+    """Comments that begin with #: lines of their own, joined, and those behind code. Indented lines of a
+    comment are samples. A # inside quotes is none."""
+    pieces, block, start, last = [], [], 0, -9
+    for m in _HASH.finditer(text):
+        line, before = _line(text, m.start()), text[text.rfind('\n', 0, m.start()) + 1:m.start()]
+        if m.group('own') is None:
+            if not (before.count('"') % 2 or before.count("'") % 2):
+                pieces += _paragraphs(line, m.group('behind'))
+            continue
+        if line != last + 1 and block:
+            pieces += _paragraphs(start, '\n'.join(block))
+            block = []
+        start = start if block else line
+        words = m.group('text')
+        block.append('' if re.match(r'\s{2,}', words) and not _LIST_ITEM.match(words) else words.strip())
+        last = line
+    return pieces + (_paragraphs(start, '\n'.join(block)) if block else [])
+
+
+def is_shell(path, text):
+    return path.endswith('.sh') or re.match(r'#![^\n]*\b(?:ba|da)?sh\b', text) is not None
+
+
+def is_read(path):
+    """May the file hold English? A name without a suffix may be a script."""
+    return path.endswith(COMMENT_FILES + DOC_FILES + HASH_FILES + ('schemas.json',)) \
+        or '.' not in os.path.basename(path).lstrip('.')
 
 
 def _docstring(raw):
@@ -176,10 +225,14 @@ def pieces(path, text):
             yield 'strings', c_strings(text)
     elif path.endswith('.sql'):
         yield 'comments', sql_comments(text)
+        if path.startswith(STRING_ROOTS):
+            yield 'strings', sql_strings(text)
     elif path.endswith('.py'):
         yield 'comments', py_comments(text)
     elif path.endswith('schemas.json'):
         yield 'strings', descriptions(text)
+    elif path.endswith(HASH_FILES) or is_shell(path, text):
+        yield 'comments', hash_comments(text)
 
 
 _SENTENCE_END = re.compile(r'(?<=[.!?])["\')\]*_]*\s+(?=["\'(\[*_`]*[A-Z0-9`])')

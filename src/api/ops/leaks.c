@@ -1,5 +1,5 @@
-/* GET and POST /v1/leaks: what runs, or lies about, with our tag and no node accounts for, and what
- * is to be done with it. */
+/* GET and POST /v1/leaks: resources with our tag that belong to no node, and the decision of the
+ * operator about each: end or keep. */
 #include "base/base.h"
 #include "api/ops/ops_priv.h"
 

@@ -30,10 +30,12 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 		[JOB_EV_RANK_ENDED] = TO(DRAINING, "a rank ended: the others are stopped"),
 	},
 	[JOB_RUNNING] = {
-		[JOB_EV_NOTICE] = TO(DRAINING, "the provider takes the node: checkpoint, replacement sought"),
+		[JOB_EV_NOTICE] = TO(DRAINING,
+		    "the provider takes the node: checkpoint, replacement sought"),
 		[JOB_EV_MOVE] = TO(DRAINING, "a planned move: checkpoint, then elsewhere"),
 		[JOB_EV_STOPPED] = TO(QUEUED, "stopped after its checkpoint: place it again"),
-		[JOB_EV_NODE_LOST] = TO(QUEUED, "node lost: place it again from its newest checkpoint"),
+		[JOB_EV_NODE_LOST] = TO(QUEUED,
+		    "node lost: place it again from its newest checkpoint"),
 		[JOB_EV_EXITED_OK] = TO(SUCCEEDED, "finished"),
 		[JOB_EV_EXITED_BAD] = TO(FAILED, "failed"),
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
@@ -45,14 +47,16 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 	[JOB_DRAINING] = {
 		[JOB_EV_NOTICE] = TO(DRAINING, "another notice for the same node"),
 		[JOB_EV_STOPPED] = TO(QUEUED, "checkpoint is safe: place it again"),
-		[JOB_EV_NODE_LOST] = TO(QUEUED, "node lost while it saved: newest committed checkpoint counts"),
+		[JOB_EV_NODE_LOST] = TO(QUEUED,
+		    "node lost while it saved: newest committed checkpoint counts"),
 		[JOB_EV_EXITED_OK] = TO(SUCCEEDED, "finished before the node went"),
 		[JOB_EV_EXITED_BAD] = TO(FAILED, "failed"),
 		[JOB_EV_RETRY] = TO(QUEUED, "failed; restarts are left"),
 		[JOB_EV_CANCEL] = TO(CANCELLING, "cancelled: the agent is told to stop it"),
 	},
 	[JOB_PARKED] = {
-		[JOB_EV_FUNDED] = TO(QUEUED, "its budget pays for a start again: place it from its newest checkpoint"),
+		[JOB_EV_FUNDED] = TO(QUEUED,
+		    "its budget pays for a start again: place it from its newest checkpoint"),
 		[JOB_EV_CANCEL] = TO(CANCELLED, "cancelled while it was parked: nothing ran"),
 	},
 	[JOB_CANCELLING] = {

@@ -1,6 +1,7 @@
 /* Room before a deadline: the rules are in deadline_room.h. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/backoff.h"
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
 
@@ -75,6 +76,7 @@ static void pools_seen(const struct ranking *r, double within_h, struct regions 
 void launch_reserve_find(const struct ranking *r, double within_h, int64_t retry_us,
     int64_t retry_max_us, struct launch_reserve *ret)
 {
+	const struct backoff pauses = { .first_us = retry_us, .cap_us = retry_max_us };
 	struct regions x = { .n = 0 };
 	double all;
 
@@ -90,7 +92,7 @@ void launch_reserve_find(const struct ranking *r, double within_h, int64_t retry
 	all = ret->refused;
 	for (int k = 0;
 	     k < ROUNDS_MOST && x.n > 0 && all > SURE && ret->us < LAUNCH_RESERVE_MOST_US; k++) {
-		ret->us += MIN(retry_us << MIN(k, 16), retry_max_us);
+		ret->us += backoff_wait_us(&pauses, k, NULL);
 		all *= ret->refused;
 	}
 	ret->us = MIN(ret->us, LAUNCH_RESERVE_MOST_US);

@@ -1,8 +1,9 @@
 /*
- * The slack of a deadline. Pure. Slack is the time until the deadline, less the unsaved work, less
- * the way to on-demand. That way is a changeover, the work that spot may still lose, and the recent
- * delay of on-demand launches. While slack is not negative the deadline holds whatever spot does.
- * No choice may make it negative (placing: engine/place/deadline.c; moves:
+ * The slack of a deadline. Pure. Slack is the time until the deadline minus the time that the job
+ * needs to finish on demand. That time covers the unsaved work, a changeover, the work that a
+ * reclaim may still take, and the recent delay of on-demand launches. If slack is not negative,
+ * the job meets its deadline even if spot ends now. No choice may make slack negative
+ * (placements: engine/place/deadline.c; moves:
  * engine/place/rebalance.c, engine/place/move_back.c).
  */
 #ifndef CORE_DEADLINE_ROOM_H

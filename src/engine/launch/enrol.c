@@ -6,6 +6,7 @@
  * an alarm. A node whose token another machine presented first is replaced.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
@@ -13,7 +14,7 @@
 #include "engine/watch/watch.h"
 
 #define AGAIN_US (2 * SPOT_US_PER_S)
-#define AGAIN_DOUBLINGS 4
+#define AGAIN_MAX_US (16 * AGAIN_US)
 
 struct judging {
 	struct spot_verify args;
@@ -64,7 +65,8 @@ static void enrol_deny(struct act *a, const struct judging *j, const char *why)
 static void enrol_retry(struct act *a, const struct judging *j)
 {
 	const struct spot_err *err = &a->call.op.err;
-	int64_t pause = AGAIN_US << MIN(MAX(j->tries - 1, 0), AGAIN_DOUBLINGS);
+	const struct backoff pauses = { .first_us = AGAIN_US, .cap_us = AGAIN_MAX_US };
+	int64_t pause = backoff_wait_us(&pauses, j->tries - 1, NULL);
 
 	if (a->call.op.rc == SPOT_CONFIG || a->call.op.rc == SPOT_DENIED) {
 		log_error("agent.identity_unchecked", I64("node", a->id), STR("error", err->text));

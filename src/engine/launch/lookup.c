@@ -11,11 +11,12 @@
  * adopted and the others are void; the incomplete gang is given up.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/launch/launch_priv.h"
 
-#define RESEND_DOUBLINGS 4
+#define RESEND_MAX 16 /* times lookup_again_us */
 #define LOOK_ABSENT "not found after the provider's list lag; asked once more"
 
 struct looking {
@@ -119,7 +120,10 @@ static int64_t pause_us(const struct act *a, const struct looking *l)
 {
 	int rounds = l->tries / 2;
 
-	return rounds <= 1 ? 0 : a->e->conf.lookup_again_us << MIN(rounds - 2, RESEND_DOUBLINGS);
+	const struct backoff pauses = { .first_us = a->e->conf.lookup_again_us,
+		.cap_us = RESEND_MAX * a->e->conf.lookup_again_us };
+
+	return rounds <= 1 ? 0 : backoff_wait_us(&pauses, rounds - 2, NULL);
 }
 
 static void look_called(struct act *a)

@@ -3,6 +3,7 @@
  * on it. A refused probe cools its pool; the next probe waits longer and prefers other pools that
  * would pay. */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
@@ -300,11 +301,13 @@ static bool deadline_moves(struct recon *r, const struct q_engine_move_jobs_row 
 {
 	const struct supply_policy *k = &r->e->conf.supply;
 	const struct offer *o = offer_find(r->e, j->pool_id);
-	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
+	const struct backoff pauses = { .first_us = k->return_probe_us,
+		.cap_us = 16 * k->return_probe_us };
 
 	if (m->facts.deadline_us != 0 &&
 	    (m->placing.late || j->moves_hour >= k->moves_per_hour_max ||
-		engine_now(r->e) - j->last_probe_us < pause)) {
+		engine_now(r->e) - j->last_probe_us <
+		    backoff_wait_us(&pauses, j->probes_refused, NULL))) {
 		return true;
 	}
 	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&

@@ -1,6 +1,7 @@
 /* Terminates until the provider confirms the end. Only a list or description that shows it gone, or
  * two in a row that lack the instance, end the row. */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
@@ -40,7 +41,9 @@ static void reap_called(struct act *a)
 {
 	struct reaping *p = a->ctx;
 	enum spot_rc rc = a->call.op.rc;
-	int64_t pause = a->e->conf.terminate_retry_us << MIN(MAX(p->tries - 1, 0), 6);
+	int64_t first_us = a->e->conf.terminate_retry_us;
+	const struct backoff pauses = { .first_us = first_us,
+		.cap_us = MIN(64 * first_us, RETRY_MAX_US) };
 	const char *state = "";
 
 	if (instance_too_young(a, p, rc)) {
@@ -59,7 +62,7 @@ static void reap_called(struct act *a)
 	    (&(struct q_engine_reap_result){ .id = a->id,
 		.claimed_by = p->me,
 		.state = state,
-		.next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
+		.next_us = engine_now(a->e) + backoff_wait_us(&pauses, p->tries - 1, NULL),
 		.error = rc == SPOT_OK ? "" : a->call.op.err.text,
 		.at_us = engine_now(a->e),
 		.fence = a->epoch }));

@@ -136,7 +136,7 @@ static int job_look(struct ctl *c, struct waiting *w, const char *hold)
 		}
 	}
 	if (!final_state(state)) {
-		pause_ms(*hold == '\0' ? 0 : 100); /* a daemon that goes down holds nobody */
+		pause_ms(*hold == '\0' ? 0 : 100); /* a daemon that stops answers at once */
 		return -1;
 	}
 	if (c->format == FORMAT_JSON && render_json(r.json) != CTL_OK) {

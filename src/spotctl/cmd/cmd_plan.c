@@ -185,7 +185,7 @@ static void spread_add(json_t *list, json_t *spread, const char *what)
 	}
 }
 
-/* The choice played through, and what others would do. */
+/* Shows the simulated cost and finish of the choice, and of the baselines. */
 static int show_spread(struct ctl *c, const json_t *plan)
 {
 	const json_t *base = json_object_get(plan, "baselines"),

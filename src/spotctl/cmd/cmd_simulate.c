@@ -1,7 +1,7 @@
 /*
  * simulate: deadline policies over recorded supply, without daemon or database. The model and the
- * policies are core's (core/trace/trace_sim.h), the same code that places real jobs. Means are over runs;
- * cost against on demand and against the optimum is mean by mean, as published figures are.
+ * policies are core's (core/trace/trace_sim.h), the same code that places real jobs. Means are over
+ * runs. Cost against on demand and against the optimum is mean by mean, as published figures are.
  */
 #include "base/base.h"
 #include "base/text/str.h"

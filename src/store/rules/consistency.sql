@@ -4,8 +4,8 @@
 
 -- rule: nodes that serve have a machine that is there
 -- name: machines
--- fix: spotctl node show NODE lists the last reports; spotctl node terminate NODE ends it, and its
---	job goes on elsewhere
+-- fix: spotctl node show NODE lists the last reports; spotctl node rm NODE ends it, and its job
+--	gets its next attempt on another node
 --
 -- A serving machine has its provider's ref, and its provider does not report it gone.
 SELECT n.id, 'n' || n.id || ' is ' || n.state || CASE WHEN n.ref IS NULL THEN ' without an instance'
@@ -29,7 +29,7 @@ FROM node n WHERE n.state IN ('BOOTING', 'READY', 'DRAINING')
 
 -- rule: no machine outlives its job
 -- name: outlived
--- fix: end it at the provider if it bills; spotctl node terminate NODE asks again
+-- fix: end it at the provider if it bills; spotctl node rm NODE asks again
 --
 -- No machine outlives the job that it was wanted for, or serves a parked one. A fleet's node serves
 -- the fleet, and a node with other work keeps it. Idle nodes may be kept or drain since :keep.

@@ -139,11 +139,13 @@ static double c_egress(const struct fs_result *r)
 }
 
 static const struct column money[] = {
-	{"USD", 0, c_dollars}, {"USD per GPU-hour of work", 3, c_per_hour}, {"node dollars on spot, %", 0, c_spot},
+	{"USD", 0, c_dollars}, {"USD per GPU-hour of work", 3, c_per_hour},
+	{"node dollars on spot, %", 0, c_spot},
 	{"deadlines missed", 1, c_miss}, {"finish p50, h", 2, c_turn50}, {"p95, h", 1, c_turn95},
 	{"finish / work p50", 2, c_p50}, {"p95", 2, c_p95},
 }, events[] = {
-	{"moves", 1, c_moves}, {"reclaims", 0, c_reclaims}, {"lost work, h", 1, c_lost}, {"waited, h", 1, c_wait},
+	{"moves", 1, c_moves}, {"reclaims", 0, c_reclaims}, {"lost work, h", 1, c_lost},
+	{"waited, h", 1, c_wait},
 	{"refused launches", 0, c_refused}, {"starts", 0, c_starts}, {"egress, USD", 0, c_egress},
 };
 

@@ -1,6 +1,7 @@
 /* Recorded capacity, prices and jobs become a world: see load.h and README.md. */
 #include "base/base.h"
 
+#include "bench_file.h"
 #include "load.h"
 
 #include "base/arena.h"
@@ -104,19 +105,12 @@ struct fs_data {
 
 static bool file_read(struct arena *a, const char *path, struct str *ret)
 {
-	FILE *f = fopen(path, "re");
-	long n;
-	char *p;
+	bool there = bench_file_read(a, path, ret);
 
-	if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (n = ftell(f)) < 0) {
+	if (!there) {
 		fprintf(stderr, "%s: cannot be read\n", path);
-		return false;
 	}
-	rewind(f);
-	p = arena_alloc(a, (size_t)n + 1);
-	*ret = (struct str){ p, fread(p, 1, (size_t)n, f) };
-	fclose(f);
-	return true;
+	return there;
 }
 
 static bool csv_file(struct arena *a, const char *path, struct csv *ret)

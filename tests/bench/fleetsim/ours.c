@@ -1,5 +1,5 @@
-/* Places, moves and rebalances as assign.c, move_back.c, defer.c and rebalance.c of src/engine/place do: see
- * ours.h. */
+/* Places, moves and rebalances as assign.c, move_back.c, defer.c and rebalance.c of
+ * src/engine/place do: see ours.h. */
 #include "base/base.h"
 
 #include "ours.h"
@@ -367,8 +367,8 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
-/* As src/engine/place/move_back.c: spot that became too slow for the deadline, or where a reclaim now would
- * take too much. */
+/* As src/engine/place/move_back.c: spot that became too slow for the deadline, or where a reclaim
+ * now would take too much. */
 static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *ret_pool)
 {
 	const struct fs_task *k = &s->tasks[task];

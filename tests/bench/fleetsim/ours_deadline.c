@@ -1,5 +1,5 @@
-/* The deadline policy asked as src/engine/place/deadline.c asks it: the best pools as they are, our own
- * words on their past. */
+/* Asks the deadline policy as src/engine/place/deadline.c does: with the best pools as they are,
+ * and our own record of their past. */
 #include "base/base.h"
 
 #include "ours.h"

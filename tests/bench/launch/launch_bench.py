@@ -9,13 +9,13 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", ".."))
 from support.postgres import Postgres  # noqa: E402
 from support.processes import process_tree  # noqa: E402
 from support.spotd import Spotd, create_token, program  # noqa: E402
+from support.wait import until  # noqa: E402
 sys.path.append(os.path.join(HERE, "..", "..", "..", "deploy", "story"))
 from clouds import Clouds  # noqa: E402
 from world import Emulator, Failure, exchange, free_port  # noqa: E402
@@ -97,11 +97,7 @@ class World:
         self.daemon.await_state(self.state)
 
     def until(self, what, sql, most_s=120):
-        end = time.monotonic() + most_s
-        while self.server.sql(sql).strip() not in ("t", "true"):
-            if time.monotonic() > end:
-                raise Failure("%s did not come; %s" % (what, self.daemon.text()[-1500:]))
-            time.sleep(0.1)
+        until(what, most_s, lambda: self.server.sql(sql).strip() in ("t", "true"), 0.1, lambda: "; " + self.daemon.text()[-1500:])
 
     def pids(self):
         return {"spotd": self.daemon.proc.pid, "postgres": self.server.proc.pid, "cloudsim": self.emulator.proc.pid}

@@ -9,6 +9,7 @@
  * from the traces of named folders (never the row's own).
  */
 #include "bench.h"
+#include "bench_file.h"
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/text/str.h"
@@ -69,18 +70,10 @@ static const struct policy timed_auto = { "auto", timed_begin, timed_decide };
 
 static struct str read_file(const char *path)
 {
-	FILE *f = fopen(path, "re");
-	long n;
-	char *p;
+	struct str text = { 0 };
 
-	if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (n = ftell(f)) < 0) {
-		return (struct str){ NULL, 0 };
-	}
-	rewind(f);
-	p = arena_alloc(arena, (size_t)n + 1);
-	n = (long)fread(p, 1, (size_t)n, f);
-	fclose(f);
-	return (struct str){ p, (size_t)n };
+	(void)bench_file_read(arena, path, &text);
+	return text;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

@@ -21,19 +21,16 @@ class Stream:
         try:
             data = self.s.recv(1 << 16)
         except TimeoutError:
-            return True
+            return
+        if not data:
+            raise EOFError(self.text)
         self.text += re.sub(r"\r\n[0-9a-f]+\r\n", "", data.decode("utf-8", "replace"))
-        return bool(data)
 
     def ids(self):
         return [int(i) for i in re.findall(r"^id: (\d+)$", self.text, re.M)]
 
     def until(self, cond, limit=60):
-        end = time.time() + limit
-        while time.time() < end and not cond():
-            if not self.pump():
-                return cond()
-        return cond()
+        return lib.until("the stream has it", limit, cond, self.pump, lambda: "\n" + self.text)
 
     def ready(self):
         assert self.until(lambda: "events of the broker" in self.text), self.text

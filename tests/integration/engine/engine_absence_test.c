@@ -165,9 +165,7 @@ static void test_one_list_that_lacks_a_machine_makes_no_launch_void(void **state
 }
 
 /* Its first call is long ago, its last is not: the machine of that may still come to the lists. */
-static void
-test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(
-    void **state)
+static void test_a_repeated_launch_is_not_given_up_within_the_lag_of_its_last_call(void **state)
 {
 	struct world *w = *state;
 
@@ -384,7 +382,7 @@ int main(int argc, char **argv)
 		    test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
 		cmocka_unit_test(test_one_list_that_lacks_a_machine_makes_no_launch_void),
 		cmocka_unit_test(
-		    test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call),
+		    test_a_repeated_launch_is_not_given_up_within_the_lag_of_its_last_call),
 		cmocka_unit_test(test_a_launch_that_was_put_off_was_not_sent),
 		cmocka_unit_test(test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),

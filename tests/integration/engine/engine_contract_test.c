@@ -321,7 +321,7 @@ static void test_two_machines_with_one_token_wait_until_lists_tell_them_apart(vo
 	    world_us());
 	w->cloud.hide = false;
 	world_until(w, LIMIT,
-	    "SELECT count(*) = 3 FROM enrol_proof WHERE why LIKE 'two machines came with the "
+	    "SELECT count(*) = 3 FROM enrol_proof WHERE why LIKE 'two machines presented the "
 	    "token%%'");
 	assert_int_equal(world_int(w, WAIVED), 0);
 	second = cloud_add(&w->cloud, "x-second", ours->token, false);

@@ -1,4 +1,4 @@
-/* Verbs of the cloud of engine_world.h by which it tells, signs and vouches: engine_cloud_tells.c. */
+/* Verbs by which the cloud of engine_world.h reports, signs and vouches: engine_cloud_tells.c. */
 #ifndef ENGINE_CLOUD_H
 #define ENGINE_CLOUD_H
 

@@ -26,7 +26,7 @@ WITH d AS MATERIALIZED (
 			AND coalesce(nullif(split_part(o.boot_id, '.', 2), ''), o.boot_id)
 				<> coalesce(nullif(split_part(e.boot_id, '.', 2), ''), e.boot_id))
 			AND (n.ip = '' OR NOT starts_with(e.peer, n.ip || ':'))
-			THEN 'two machines came with the token of its launch, and no list has told yet which is ours' ELSE '' END AS holds
+			THEN 'two machines presented the token of its launch, and no list shows yet which is ours' ELSE '' END AS holds
 	FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
 	JOIN unnest($1, $2) l (provider, lag_us) ON l.provider = p.provider
 	WHERE e.verdict = '' AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)

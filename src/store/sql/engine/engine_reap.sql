@@ -82,7 +82,7 @@ x AS (
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
 	SELECT $1, $2, x.ref, x.kind, $12, $12, x.why || CASE WHEN $18 AND NOT x.kept
-		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it is ended only where somebody says so' ELSE '' END, x.zone, x.where_region, x.instance_type, x.market, nullif(x.created_us, 0), x.kept, x.node_id
+		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it runs until spotctl leaks end REF' ELSE '' END, x.zone, x.where_region, x.instance_type, x.market, nullif(x.created_us, 0), x.kept, x.node_id
 	FROM x
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
 		kind = excluded.kind, gone_us = NULL, kept = excluded.kept, zone = excluded.zone, where_region = excluded.where_region,

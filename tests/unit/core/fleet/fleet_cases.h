@@ -1,5 +1,5 @@
-/* Random fleets, and an evaluation of their plans that follows core/fleet/fleet.h and shares no code with
- * the allocation. */
+/* Random fleets, and an evaluation of their plans that follows core/fleet/fleet.h and shares no
+ * code with the allocation. */
 #ifndef FLEET_CASES_H
 #define FLEET_CASES_H
 

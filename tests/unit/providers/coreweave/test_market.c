@@ -159,12 +159,11 @@ static void the_smallest_resource_quota_counts(void **state)
 
 static void signals_tell_open_orders_that_are_refused(void **state)
 {
+#define NO_CAPACITY "{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}"
 	static const struct drive_try pools = { .status = 200,
 		.reply = CW_LIST("NodePoolList",
-		    CW_NODEPOOL(2, 0,
-			"{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}") "," CW_NODEPOOL(2,
-			2, "") "," CW_NODEPOOL(2, 1, "") "," CW_NODEPOOL(0, 0,
-			"{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}")) };
+		    CW_NODEPOOL(2, 0, NO_CAPACITY) "," CW_NODEPOOL(2, 2, "") "," CW_NODEPOOL(2, 1,
+			"") "," CW_NODEPOOL(0, 0, NO_CAPACITY)) };
 	struct spot_signals a = { .region = "US-EAST" };
 	struct drive d;
 
