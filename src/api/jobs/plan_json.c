@@ -46,6 +46,8 @@ static const char *choice_name(const struct planned *p)
 		return "wait";
 	case PLACE_DEFER:
 		return "defer";
+	case PLACE_PARK:
+		return "park";
 	case PLACE_NONE:
 		break;
 	}

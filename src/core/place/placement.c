@@ -110,6 +110,26 @@ int64_t placement_budget_need(const struct place_policy *k, const struct job_fac
 	return budget_need(MAX(price_micros, 0), start, k->budget_end_us, spec);
 }
 
+int64_t placement_need_least(const struct place_in *in, const struct job_facts *f,
+    const struct job_spec *spec)
+{
+	int64_t price = INT64_MAX;
+
+	for (size_t i = 0; i < in->market->offers_n; i++) {
+		const struct offer *o = &in->market->offers[i];
+
+		for (size_t k = 0; k < spec->asks_n && o->price_micros < price; k++) {
+			if ((o->market != SPOT_MARKET_SPOT || spec->interruptible) &&
+			    offer_refusal(in->arena, o, &spec->asks[k]) == NULL) {
+				price = o->price_micros;
+			}
+		}
+	}
+	return price == INT64_MAX
+	    ? 0
+	    : placement_budget_need(in->policy, f, spec, price * MAX(f->nodes, 1));
+}
+
 /* ---- the best of each market ----------------------------------------------------------------- */
 
 double placement_within_h(const struct place_in *in, const struct job_facts *f)

@@ -121,6 +121,10 @@ struct score placement_whole(const struct job_facts *f, const struct score *one)
 /* The budget that must be left to begin on machines with this price an hour, all together. */
 int64_t placement_budget_need(const struct place_policy *k, const struct job_facts *f,
     const struct job_spec *spec, int64_t price_micros);
+/* The least that a start of the job costs anywhere, even where there is no capacity now. 0: no pool
+ * suits. */
+int64_t placement_need_least(const struct place_in *in, const struct job_facts *f,
+    const struct job_spec *spec);
 /* Hours until the deadline, less a start and a save in reserve; HUGE_VAL without a deadline. */
 double placement_within_h(const struct place_in *in, const struct job_facts *f);
 /* The best of one market, SPOT_MARKET_NONE: of any; with a deadline the best that finishes in time,
@@ -139,13 +143,14 @@ enum place_act {
 	PLACE_TAKE, /* a machine of `score` is wanted */
 	PLACE_WAIT, /* looked at again at until_us */
 	PLACE_DEFER, /* begun at until_us */
-	PLACE_SHORT /* its budget pays for no start that can be had now */
+	PLACE_SHORT, /* its budget pays for no start that can be had now */
+	PLACE_PARK /* nor for any other: it is parked until its budget is raised */
 };
 const char *place_act_name(enum place_act a);
 struct place_choice {
 	enum place_act act;
 	const struct score *score; /* of p->scores; PLACE_TAKE */
-	const char *kind; /* of the decision: "place", "failover", "wait", "defer" */
+	const char *kind; /* of the decision: "place", "failover", "wait", "defer", "park" */
 	const char *why;
 	int64_t until_us;
 	bool patient; /* no deadline policy was asked */

@@ -5,7 +5,7 @@
 
 const char *place_act_name(enum place_act a)
 {
-	static const char *const names[] = { "none", "take", "wait", "defer", "short" };
+	static const char *const names[] = { "none", "take", "wait", "defer", "short", "park" };
 
 	return names[a];
 }
@@ -31,6 +31,26 @@ static bool may_defer(const struct job_facts *f, const struct placing *p)
 	    off_peak != 0 && (off_peak > 0 || f->deadline_us != 0);
 }
 
+/* Nothing that can be had now is paid for: it waits for a cheaper pool, or is parked if there is
+ * none. */
+static void choice_short(const struct place_in *in, const struct job_facts *f,
+    const struct placing *p, struct place_choice *ret)
+{
+	int64_t need = placement_need_least(in, f, p->spec);
+
+	ret->act = PLACE_SHORT;
+	ret->kind = "wait";
+	ret->why = "its budget pays for no pool with capacity now";
+	if (need > f->budget_left && job_is_queued(f)) {
+		ret->act = PLACE_PARK;
+		ret->kind = "park";
+		ret->why = arena_printf(in->arena,
+		    "%.4f USD of its budget are left, and a start needs %.4f USD at least (with "
+		    "five minutes of work and a save)",
+		    (double)f->budget_left / 1e6, (double)need / 1e6);
+	}
+}
+
 enum place_next placement_begin(const struct place_in *in, const struct job_facts *f,
     const struct placing *p, struct place_choice *ret)
 {
@@ -38,9 +58,7 @@ enum place_next placement_begin(const struct place_in *in, const struct job_fact
 
 	*ret = (struct place_choice){ .act = PLACE_NONE, .why = "" };
 	if (p->dear > 0 && p->usable == 0) {
-		ret->act = PLACE_SHORT;
-		ret->kind = "wait";
-		ret->why = "its budget pays for no pool with capacity now";
+		choice_short(in, f, p, ret);
 		return PLACE_DECIDED;
 	}
 	if (quickest != NULL) {

@@ -34,23 +34,6 @@ int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
 	return placement_budget_need(&k, f, spec, price_micros);
 }
 
-/* The least that a start costs anywhere, even if that has no capacity now. 0: no pool suits. */
-static int64_t need_least(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
-{
-	const struct offers *o = &r->e->offers;
-	int64_t price = INT64_MAX;
-
-	for (size_t i = 0; i < o->n; i++) {
-		for (size_t k = 0; k < spec->asks_n && o->list[i].price_micros < price; k++) {
-			if ((o->list[i].market != SPOT_MARKET_SPOT || spec->interruptible) &&
-			    offer_refusal(r->arena, &o->list[i], &spec->asks[k]) == NULL) {
-				price = o->list[i].price_micros;
-			}
-		}
-	}
-	return price == INT64_MAX ? 0 : budget_need_of(r, f, spec, price * MAX(f->nodes, 1));
-}
-
 static void job_park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
 {
 	enum job_state next = job_next(f->id, f->state, JOB_EV_BUDGET);
@@ -95,7 +78,8 @@ void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros
 
 void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p)
 {
-	int64_t need = need_least(r, f, p->spec);
+	struct place_in in = place_in(r);
+	int64_t need = placement_need_least(&in, f, p->spec);
 	const char *left = budget_words(r->arena, f->budget_left, f->budget_micros);
 
 	if (f->state != JOB_QUEUED) {
@@ -115,7 +99,8 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 
 void budget_over(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
 {
-	int64_t need = MAX(need_least(r, f, spec), 1);
+	struct place_in in = place_in(r);
+	int64_t need = MAX(placement_need_least(&in, f, spec), 1);
 
 	job_park(r, f, need,
 	    arena_printf(r->arena,

@@ -115,7 +115,7 @@ static void choice_act(struct recon *r, struct assign_pass *t,
     const struct q_engine_assign_jobs_row *j, const struct job_facts *f, const struct placing *p,
     const struct place_choice *c)
 {
-	if (c->act == PLACE_SHORT) {
+	if (c->act == PLACE_SHORT || c->act == PLACE_PARK) {
 		budget_short(r, f, p);
 	} else if (c->act == PLACE_TAKE) {
 		bool backfill = c->patient && room_take(r, &t->room, f, c->score);

@@ -65,6 +65,14 @@ static const json_t *offer_find(const json_t *plan, const char *pool)
 	return NULL;
 }
 
+static const char *choice_words(const char *choice)
+{
+	if (strcmp(choice, "park") == 0) {
+		return "be parked";
+	}
+	return strcmp(choice, "defer") == 0 ? "begin later" : "wait";
+}
+
 void plan_say_decision(struct ctl *c, const json_t *plan)
 {
 	const json_t *d = json_object_get(plan, "decision"),
@@ -83,8 +91,7 @@ void plan_say_decision(struct ctl *c, const json_t *plan)
 	} else if (*pool != '\0') {
 		plan_say(c, "chosen: %s: %s", pool, why);
 	} else {
-		plan_say(c, "now it would %s%s%s: %s",
-		    strcmp(member_text(d, "choice"), "defer") == 0 ? "begin later" : "wait",
+		plan_say(c, "now it would %s%s%s: %s", choice_words(member_text(d, "choice")),
 		    *member_text(d, "until_at") != '\0' ? ", until " : "",
 		    member_text(d, "until_at"), why);
 	}

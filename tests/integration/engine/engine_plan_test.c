@@ -125,7 +125,6 @@ static const char *plan_said(struct arena *a, const json_t *plan)
 	    (double)plan_total(plan) / 1e6);
 }
 
-/* The engine parks a job whose budget pays for no start; the plan calls that a wait. */
 static const char *engine_did(struct pair *p, int64_t job)
 {
 	char sql[300];
@@ -137,7 +136,7 @@ static const char *engine_did(struct pair *p, int64_t job)
 	    job, job);
 	world_until(p->w, LIMIT, sql);
 	(void)snprintf(sql, sizeof(sql),
-	    "SELECT replace(kind || ' ' || (outcome->>'choice'), 'park', 'wait') || ' ' || "
+	    "SELECT kind || ' ' || (outcome->>'choice') || ' ' || "
 	    "coalesce('p' || "
 	    "(outcome->'pool'->>'pool'), '-') || ' ' || round(coalesce((outcome->'pool'->>"
 	    "'total_micros')::numeric, 0) / 1e6, 2) FROM decision WHERE job_id = %" PRId64

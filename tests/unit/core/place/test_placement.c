@@ -99,6 +99,10 @@ static void test_a_budget_takes_out_what_it_does_not_pay_for(void **state UNUSED
 	assert_true(s.placing.dear > 0 && s.placing.usable > 0);
 	s.facts.budget_left = 1;
 	c = choice_make(&s);
+	assert_int_equal(c.act, PLACE_PARK);
+	assert_non_null(strstr(c.why, "a start needs"));
+	s.facts.state = JOB_DRAINING; /* it saves still, and waits */
+	c = choice_make(&s);
 	assert_int_equal(c.act, PLACE_SHORT);
 	arena_free(s.a);
 }

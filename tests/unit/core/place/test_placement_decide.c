@@ -33,6 +33,7 @@ static void acts_have_names(void **state UNUSED)
 	assert_string_equal(place_act_name(PLACE_WAIT), "wait");
 	assert_string_equal(place_act_name(PLACE_DEFER), "defer");
 	assert_string_equal(place_act_name(PLACE_SHORT), "short");
+	assert_string_equal(place_act_name(PLACE_PARK), "park");
 }
 
 static void a_late_job_goes_where_it_is_done_first(void **state UNUSED)
