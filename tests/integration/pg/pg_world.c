@@ -64,9 +64,18 @@ int set_up(void **state)
 	return world_set_up(state, 2, 0, 0);
 }
 
+static bool lanes_are_up(void *arg)
+{
+	return pg_stats(arg).up == 3;
+}
+
 int set_up_lanes(void **state)
 {
-	return world_set_up(state, 2, 1, 0);
+	int rc = world_set_up(state, 2, 1, 0);
+	struct world *w = *state;
+
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, lanes_are_up, w->pg));
+	return rc;
 }
 
 int set_up_one(void **state)
