@@ -237,7 +237,7 @@ static void name_put(struct sbuf *b, const char *name, size_t n, const char *end
 {
 	bool first = b->n > 0 && b->p[b->n - 1] == '{';
 
-	sbuf_add(b, ",\"" + first, 2 - (size_t)first);
+	sbuf_add(b, &",\""[first ? 1 : 0], first ? 1 : 2);
 	sbuf_add(b, name, n);
 	sbuf_puts(b, ending);
 }
