@@ -234,7 +234,7 @@ class Plan(unittest.TestCase):
         A.pool(zone="use1-az1", itype="own", gpu="L40S", market="on_demand", price=3.0)
         file = (FILE % ("x", "")).replace("A100-80GB", "L40S").replace("    deadline: 30h\n", "").replace("work: 20h", "work: 10m")
         ask = lambda more: A.call("POST", "/v1/plan", file + more, expect=200)[1]["decision"]
-        self.assertEqual([ask(more)["choice"] for more in ("", "    budget: 0.01\n", "")], ["spot", "wait", "spot"])
+        self.assertEqual([ask(more)["choice"] for more in ("", "    budget: 0.01\n", "")], ["spot", "park", "spot"])
         # Launches were refused at this hour of the day, and not twelve hours from now.
         for hour, launched, cause in ((0, "NULL", "'refused'"), (1, "NULL", "'refused'"), (-12, "created_us", "'released'")):
             A.sql("INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, ended_us, end_cause) "
