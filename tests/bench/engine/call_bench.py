@@ -5,12 +5,11 @@ import argparse
 import json
 import os
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", ".."), os.path.join(HERE, "..", "launch")]
 from launch_bench import World  # noqa: E402
-from world import Failure, exchange  # noqa: E402
+from world import Failure, exchange, until  # noqa: E402
 
 JOB = "name: bench\nresources:\n  accelerators: T4:1\n  use_spot: false\nrun: ./train.sh\n"
 LONGEST_S = 60
@@ -25,13 +24,9 @@ def place(world):
                                 {"Authorization": "Bearer " + world.token, "Content-Type": "application/yaml"})
     if status >= 300:
         raise Failure("no job: %d %s" % (status, reply))
-    job, end = int(json.loads(reply)["id"].lstrip("j")), time.monotonic() + LONGEST_S
-    while time.monotonic() < end:
-        took = world.server.sql(TOOK % job).strip()
-        if took:
-            return [float(x) for x in took.split()]
-        time.sleep(0.02)
-    raise Failure("j%d was not launched in %d s" % (job, LONGEST_S))
+    job = int(json.loads(reply)["id"].lstrip("j"))
+    took = until("j%d is launched" % job, LONGEST_S, lambda: world.server.sql(TOOK % job).split(), pause=0.02)
+    return [float(x) for x in took]
 
 
 def percentiles(values):
@@ -45,7 +40,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=50)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    world = World(args.build, False, False)
+    world = World(args.build, "aws", False, False)
     try:
         place(world)  # waits for the engine's start
         took = [place(world) for _ in range(args.jobs)]

@@ -48,17 +48,23 @@ static void test_a_fleet_comes_in_sets(void **state)
 	}
 }
 
+/* A fleet of so many nodes takes so many sets and launches of one. */
+static void fleet_launches(struct world *w, int nodes, int sets, int single)
+{
+	world_fleet(w, nodes);
+	world_start(w);
+	all_ready(w, nodes);
+	assert_int_equal(w->cloud.gang_launches, sets);
+	assert_int_equal(w->cloud.launches, single);
+}
+
 /* Sets have a bucket of their own, with one token: the others do not wait for it. */
 static void test_a_few_nodes_come_one_by_one_where_sets_must_wait(void **state)
 {
 	struct world *w = set_world(state, 2);
 
 	w->cloud.sets_limited = true;
-	world_fleet(w, 5);
-	world_start(w);
-	all_ready(w, 5);
-	assert_int_equal(w->cloud.gang_launches, 1);
-	assert_int_equal(w->cloud.launches, 3);
+	fleet_launches(w, 5, 1, 3);
 }
 
 /* All machines of a set have one token, and nothing else says whose token a caller has. */
@@ -67,11 +73,7 @@ static void test_a_cloud_that_vouches_for_nothing_takes_no_sets(void **state)
 	struct world *w = set_world(state, 4);
 
 	w->cloud.verifies = false;
-	world_fleet(w, 3);
-	world_start(w);
-	all_ready(w, 3);
-	assert_int_equal(w->cloud.gang_launches, 0);
-	assert_int_equal(w->cloud.launches, 3);
+	fleet_launches(w, 3, 0, 3);
 }
 
 static void test_a_set_whose_reply_was_lost_makes_no_machine_twice(void **state)
