@@ -190,6 +190,8 @@ bool cw_label_ok(const char *v);
 const char *cw_audience(const struct cw *self, const char *given);
 json_t *cw_pod_body(const struct cw *self, struct spot_call *c, const struct spot_launch *l,
     const char **ret_hash);
+/* The path of a node pool. A cluster's reply may have named it, so the name is percent-encoded. */
+const char *cw_nodepool_path(struct arena *a, const char *name, const char *query);
 json_t *cw_nodepool_body(struct arena *a, const char *name, const char *install, const char *type,
     enum spot_market market);
 /* Type and market as node selectors of kind kubernetes: "gpu-product/NAME" stands for nodes without

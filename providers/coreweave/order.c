@@ -14,9 +14,9 @@
 enum { O_GET = 0, O_CREATE, O_PODS, O_PATCH };
 #define TRIES_MAX 12
 
-static const char *pool_path(struct arena *a, const struct cw_order *o)
+const char *cw_nodepool_path(struct arena *a, const char *name, const char *query)
 {
-	return arena_printf(a, CW_NODEPOOLS "/%s", o->pool);
+	return arena_printf(a, CW_NODEPOOLS "/%s%s", url_encode(a, name, false), query);
 }
 
 static void send_create(struct spot_call *c, const struct cw_order *o)
@@ -50,7 +50,7 @@ enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct 
 
 	switch (o->at) {
 	case O_GET:
-		cw_request(self, c, o->cl, "GET", pool_path(a, o));
+		cw_request(self, c, o->cl, "GET", cw_nodepool_path(a, o->pool, ""));
 		break;
 	case O_CREATE:
 		cw_request(self, c, o->cl, "POST", CW_NODEPOOLS "?fieldManager=spotbroker");
@@ -62,7 +62,7 @@ enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct 
 		break;
 	default:
 		cw_request(self, c, o->cl, "PATCH",
-		    arena_printf(a, "%s?fieldManager=spotbroker", pool_path(a, o)));
+		    cw_nodepool_path(a, o->pool, "?fieldManager=spotbroker"));
 		send_patch(c, o);
 		c->mutating = true;
 		break;

@@ -70,7 +70,7 @@ static void send_fix(const struct cw *self, struct spot_call *c, const struct su
 	    "targetNodes", (json_int_t)p->live);
 
 	cw_request(self, c, s->cl, "PATCH",
-	    arena_printf(c->arena, CW_NODEPOOLS "/%s?fieldManager=spotbroker", p->name));
+	    cw_nodepool_path(c->arena, p->name, "?fieldManager=spotbroker"));
 	cw_request_json(c, "application/merge-patch+json", body);
 }
 
