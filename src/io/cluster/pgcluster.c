@@ -98,24 +98,39 @@ enum spot_rc pgcluster_spawn(const struct pgcluster_dir *d, const char *const *a
 	return rc;
 }
 
-enum spot_rc pgcluster_run(const struct pgcluster_dir *d, const char *const *argv, int in,
+enum spot_rc pgcluster_run_start(const struct pgcluster_dir *d, const char *const *argv, int in,
+    struct pgcluster_run *ret, struct spot_err *err)
+{
+	ret->offset = log_size(d);
+	ret->program = strrchr(argv[0], '/') + 1;
+	return pgcluster_spawn(d, argv, in, &ret->pid, err);
+}
+
+enum spot_rc pgcluster_run_end(const struct pgcluster_dir *d, const struct pgcluster_run *run,
     struct spot_err *err)
 {
-	int64_t offset = log_size(d);
-	int pid, status = -1;
+	int status = -1;
 	char words[300];
 
-	if (pgcluster_spawn(d, argv, in, &pid, err) != SPOT_OK) {
-		return err->rc;
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while (waitpid(run->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status == 0) {
 		return SPOT_OK;
 	}
-	pgcluster_dir_log_tail(d, offset, words, sizeof(words));
-	return err_set(err, SPOT_CONFIG, "%s failed: %s (see %s)", strrchr(argv[0], '/') + 1,
+	pgcluster_dir_log_tail(d, run->offset, words, sizeof(words));
+	return err_set(err, SPOT_CONFIG, "%s failed: %s (see %s)", run->program,
 	    words[0] != '\0' ? words : "no words", d->log);
+}
+
+enum spot_rc pgcluster_run(const struct pgcluster_dir *d, const char *const *argv, int in,
+    struct spot_err *err)
+{
+	struct pgcluster_run run;
+
+	if (pgcluster_run_start(d, argv, in, &run, err) != SPOT_OK) {
+		return err->rc;
+	}
+	return pgcluster_run_end(d, &run, err);
 }
 
 /* ---- creating -------------------------------------------------------------------------------- */

@@ -27,7 +27,18 @@ void pgcluster_dir_log_tail(const struct pgcluster_dir *d, int64_t offset, char 
 /* Starts a program as the server's user in d->dir, with its words in the log. in = -1: no input. */
 NODISCARD enum spot_rc pgcluster_spawn(const struct pgcluster_dir *d, const char *const *argv,
     int in, int *ret_pid, struct spot_err *err);
-/* The same, and waits for its end. A status other than 0 is CONFIG, with the log's words. */
+/* The same, and later waits for its end. A status other than 0 is CONFIG, with the log's words.
+ * argv[0] lives until the end. */
+struct pgcluster_run {
+	const char *program;
+	int64_t offset; /* of its words in the log */
+	int pid;
+};
+NODISCARD enum spot_rc pgcluster_run_start(const struct pgcluster_dir *d, const char *const *argv,
+    int in, struct pgcluster_run *ret, struct spot_err *err);
+NODISCARD enum spot_rc pgcluster_run_end(const struct pgcluster_dir *d,
+    const struct pgcluster_run *run, struct spot_err *err);
+/* Both in one call. */
 NODISCARD enum spot_rc pgcluster_run(const struct pgcluster_dir *d, const char *const *argv, int in,
     struct spot_err *err);
 void pgcluster_tree_remove(const char *path);

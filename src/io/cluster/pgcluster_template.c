@@ -6,6 +6,10 @@
  * Copies must not share what identifies a cluster. Backup and replication tools take two clusters
  * with one system identifier for the same cluster. It is in pg_control, protected by a CRC-32C, and
  * in the first page of a WAL segment.
+ *
+ * A copy costs its number of files and bytes. So a template has only the first page of its WAL
+ * segment, and no maps of free space or of visible rows. The server makes maps again as it needs
+ * them.
  */
 #include "base/base.h"
 #include "base/clock.h"
@@ -25,6 +29,9 @@
 #define WAL_LONG_HEADER 0x0002 /* of xlp_info: the header has the system identifier */
 #define WAL_HEADER 40
 #define WAL_SYSTEM_AT 24
+#define WAL_SEGMENT_AT 32 /* bytes of a segment, and of a page */
+#define WAL_PAGE_AT 36
+#define WAL_SEGMENT_MAX (1U << 30)
 
 static uint32_t crc32c(const uint8_t *p, size_t n)
 {
@@ -77,38 +84,72 @@ static bool control_change(const char *path, uint64_t *was, uint64_t identifier,
 	return done;
 }
 
-static bool segment_change(int dir, const char *name, uint64_t was, uint64_t identifier)
+/* The system identifier that a segment had, and the one that it gets. */
+struct wal_identity {
+	uint64_t was, identifier;
+};
+
+struct wal_header {
+	uint64_t identifier;
+	uint32_t segment, page; /* bytes */
+};
+
+static bool segment_read(int fd, struct wal_header *ret)
 {
-	int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	uint8_t header[WAL_HEADER];
 	uint16_t info = 0;
-	uint64_t have = 0;
-	bool done = false;
 
-	if (fd >= 0 && pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header)) {
-		memcpy(&info, header + 2, sizeof(info));
-		memcpy(&have, header + WAL_SYSTEM_AT, sizeof(have));
+	if (fd < 0 || pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header)) {
+		return false;
 	}
-	if ((info & WAL_LONG_HEADER) != 0 && have == was) {
-		done = pwrite(fd, &identifier, sizeof(identifier), WAL_SYSTEM_AT) ==
-		    (ssize_t)sizeof(identifier);
-	}
-	if (fd >= 0) {
-		close(fd);
-	}
-	return done;
+	memcpy(&info, header + 2, sizeof(info));
+	memcpy(&ret->identifier, header + WAL_SYSTEM_AT, sizeof(ret->identifier));
+	memcpy(&ret->segment, header + WAL_SEGMENT_AT, sizeof(ret->segment));
+	memcpy(&ret->page, header + WAL_PAGE_AT, sizeof(ret->page));
+	return (info & WAL_LONG_HEADER) != 0 && ret->page >= WAL_HEADER &&
+	    ret->page <= ret->segment && ret->segment <= WAL_SEGMENT_MAX;
 }
 
-static bool wal_change(const char *path, uint64_t was, uint64_t identifier)
+/* Gives a segment its identifier and its whole length. The disk is full here, not later. */
+static bool segment_change(int fd, const struct wal_identity *to)
 {
-	DIR *d = opendir(path);
+	struct wal_header h;
+
+	return segment_read(fd, &h) && h.identifier == to->was &&
+	    pwrite(fd, &to->identifier, sizeof(to->identifier), WAL_SYSTEM_AT) ==
+	    (ssize_t)sizeof(to->identifier) &&
+	    posix_fallocate(fd, 0, (off_t)h.segment) == 0;
+}
+
+/* Leaves the first page. pg_resetwal has filled the rest with zeros. */
+static bool segment_cut(int fd, const struct wal_identity *unused)
+{
+	struct wal_header h;
+
+	(void)unused;
+	return segment_read(fd, &h) && ftruncate(fd, (off_t)h.page) == 0;
+}
+
+static bool segments_each(const char *data, bool (*change)(int fd, const struct wal_identity *),
+    const struct wal_identity *to)
+{
+	char path[PGCLUSTER_PATH + 32];
 	struct dirent *e;
 	int changed = 0;
-	bool done = d != NULL;
+	bool done;
+	DIR *d;
 
+	(void)snprintf(path, sizeof(path), "%s/pg_wal", data);
+	d = opendir(path);
+	done = d != NULL;
 	while (done && (e = readdir(d)) != NULL) {
 		if (strlen(e->d_name) == 24 && strspn(e->d_name, "0123456789ABCDEF") == 24) {
-			done = segment_change(dirfd(d), e->d_name, was, identifier);
+			int fd = openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+			done = change(fd, to);
+			if (fd >= 0) {
+				close(fd);
+			}
 			changed++;
 		}
 	}
@@ -121,19 +162,19 @@ static bool wal_change(const char *path, uint64_t was, uint64_t identifier)
 /* Gives the copy an identity. As initdb does, the identifier has the time in its upper half. */
 static enum spot_rc identity_change(const char *data, struct spot_err *err)
 {
-	uint64_t now = (uint64_t)clock_real.wall_us(&clock_real) / SPOT_US_PER_S, was = 0, fresh;
+	uint64_t now = (uint64_t)clock_real.wall_us(&clock_real) / SPOT_US_PER_S;
+	struct wal_identity to = { 0 };
 	char path[PGCLUSTER_PATH + 32];
 	struct rng rng;
 
 	rng_real_init(&rng);
-	fresh = now << 32 | (rng_u64(&rng) & UINT32_MAX);
+	to.identifier = now << 32 | (rng_u64(&rng) & UINT32_MAX);
 	(void)snprintf(path, sizeof(path), "%s/global/pg_control", data);
-	if (!control_change(path, &was, fresh, &rng)) {
+	if (!control_change(path, &to.was, to.identifier, &rng)) {
 		return err_set(err, SPOT_CONFIG, "%s: not as expected", path);
 	}
-	(void)snprintf(path, sizeof(path), "%s/pg_wal", data);
-	if (!wal_change(path, was, fresh)) {
-		return err_set(err, SPOT_CONFIG, "%s: not as expected", path);
+	if (!segments_each(data, segment_change, &to)) {
+		return err_set(err, SPOT_CONFIG, "%s/pg_wal: not as expected", data);
 	}
 	return SPOT_OK;
 }
@@ -158,17 +199,6 @@ static enum spot_rc id_check(const char *data, const char *id, struct spot_err *
 	return SPOT_OK;
 }
 
-/* Lets the server check version and pg_control, as it does at a start. */
-static enum spot_rc server_accepts(const struct pgcluster_dir *d, const char *data,
-    struct spot_err *err)
-{
-	char postgres[PGCLUSTER_PATH + 16];
-	const char *const argv[] = { postgres, "-C", "data_checksums", "-D", data, NULL };
-
-	(void)snprintf(postgres, sizeof(postgres), "%s/postgres", d->bin);
-	return pgcluster_run(d, argv, -1, err);
-}
-
 /* One call for the whole file system: a flush for each of a thousand files takes a second. */
 static enum spot_rc data_sync(const char *data, struct spot_err *err)
 {
@@ -180,6 +210,26 @@ static enum spot_rc data_sync(const char *data, struct spot_err *err)
 	}
 	return done ? SPOT_OK
 		    : err_set(err, SPOT_CONFIG, "cannot sync %s: %s", data, strerror(errno));
+}
+
+/* Lets the server check version and pg_control, as it does at a start. Meanwhile syncs. */
+static enum spot_rc data_check_and_sync(const struct pgcluster_dir *d, const char *data,
+    struct spot_err *err)
+{
+	char postgres[PGCLUSTER_PATH + 16];
+	const char *const argv[] = { postgres, "-C", "data_checksums", "-D", data, NULL };
+	struct pgcluster_run run;
+	enum spot_rc rc;
+
+	(void)snprintf(postgres, sizeof(postgres), "%s/postgres", d->bin);
+	rc = pgcluster_run_start(d, argv, -1, &run, err);
+	if (rc == SPOT_OK) {
+		enum spot_rc synced = data_sync(data, err);
+
+		rc = pgcluster_run_end(d, &run, err);
+		rc = rc == SPOT_OK ? synced : rc;
+	}
+	return rc;
 }
 
 static enum spot_rc template_unpack(const struct pgcluster_dir *d, const char *path,
@@ -220,10 +270,7 @@ enum spot_rc pgcluster_template_copy(const struct pgcluster_dir *d,
 		rc = identity_change(fresh, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = server_accepts(d, fresh, err);
-	}
-	if (rc == SPOT_OK) {
-		rc = data_sync(fresh, err);
+		rc = data_check_and_sync(d, fresh, err);
 	}
 	if (rc == SPOT_OK && rename(fresh, d->data) != 0) {
 		rc = err_set(err, SPOT_CONFIG, "cannot rename %s: %s", fresh, strerror(errno));
@@ -258,12 +305,15 @@ static enum spot_rc cluster_pack(const struct pgcluster_dir *d, const char *pack
 {
 	char reset[PGCLUSTER_PATH + 16];
 	const char *const reset_argv[] = { reset, "-f", "-D", d->data, NULL };
-	const char *const tar_argv[] = { TAR, "-czf", packed, "--exclude=./postmaster.opts", "-C",
-		d->data, ".", NULL };
+	const char *const tar_argv[] = { TAR, "-czf", packed, "--exclude=./postmaster.opts",
+		"--exclude=*_fsm", "--exclude=*_vm", "-C", d->data, ".", NULL };
 
 	(void)snprintf(reset, sizeof(reset), "%s/pg_resetwal", d->bin);
 	if (pgcluster_run(d, reset_argv, -1, err) != SPOT_OK) {
 		return err->rc;
+	}
+	if (!segments_each(d->data, segment_cut, NULL)) {
+		return err_set(err, SPOT_CONFIG, "%s/pg_wal: not as expected", d->data);
 	}
 	return pgcluster_run(d, tar_argv, -1, err);
 }

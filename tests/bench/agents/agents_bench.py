@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Agents that wait for work, and the API beside a busy engine: agents_bench.py BUILD [--polls 1000,10000,19000] [--pools 50000] [--seconds 8] [--json].
+"""Agents that wait for work, and the API beside a busy engine: agents_bench.py BUILD [--polls 1000,10000,20000] [--fleet 100000] [--pools 50000] [--seconds 8] [--json].
 A private Postgres with fsync on, spotd, and the load generator of ../http. Each connection parks a poll."""
 import argparse
 import json
@@ -25,6 +25,7 @@ import references  # noqa: E402
 
 WAKES = 200  # Nodes whose state changes while their polls are parked.
 PLAIN = 1340  # Polls a second that are answered at once: 20,000 agents every 15 s.
+SPARE = 300  # Open files of a daemon for all but polls.
 BUSY = 500  # The whoami requests a second beside the engine.
 NODES = """
 INSERT INTO node (pool_id, state, state_us, token, name, ref, ip, price_micros, created_us, launched_us, ready_us, last_seen_us, session_hash)
@@ -35,24 +36,26 @@ FROM generate_series(1, %(nodes)d) i;
 
 
 class World:
-    """One database and one daemon. role: of the daemon, since an engine would end nodes that no cloud knows."""
+    """One database and one daemon. The role is not that of an engine, which would end nodes that no cloud knows.
+    beside: the world whose database this daemon serves too."""
 
-    def __init__(self, bench, name, role):
-        self.bench, self.name, self.role, self.port = bench, name, role, free_port()
-        bench.server.sql("CREATE DATABASE " + name, "postgres")
-        config = os.path.join(bench.dir, name + ".conf")
-        with open(config, "w", encoding="utf-8") as f:
+    def __init__(self, bench, name, role, beside=None):
+        self.bench, self.name, self.role, self.port = bench, beside.name if beside else name, role, free_port()
+        if beside is None:
+            bench.server.sql("CREATE DATABASE " + name, "postgres")
+        self.own = os.path.join(bench.dir, name)
+        with open(self.own + ".conf", "w", encoding="utf-8") as f:
             f.write("[api]\nlisten = 0.0.0.0:%d\n" % self.port)
-        self.env = dict(os.environ, DATABASE_URL=bench.server.dsn(name), XDG_DATA_HOME=bench.dir)
-        self.words = [program(bench.build), "--config", config]
-        self.token = create_token(self.words, self.env, "bench")
+        self.env = dict(os.environ, DATABASE_URL=bench.server.dsn(self.name), XDG_DATA_HOME=bench.dir)
+        self.words = [program(bench.build), "--config", self.own + ".conf"]
+        self.token = beside.token if beside else create_token(self.words, self.env, "bench")
         self.daemon = None
 
     def start(self, role=None):
-        state = os.path.join(self.bench.dir, self.name + ".state")
+        state = self.own + ".state"
         if os.path.exists(state):
             os.unlink(state)
-        self.daemon = Spotd([*self.words, "--role", role or self.role, "--state-file", state], self.bench.dir, self.env, self.name)
+        self.daemon = Spotd([*self.words, "--role", role or self.role, "--state-file", state], self.bench.dir, self.env, os.path.basename(self.own))
         self.daemon.start()
         self.daemon.await_state(state)
 
@@ -184,6 +187,30 @@ def measure_polls(bench, world, polls):
             "wake_p50_ms": percentile(woken, 0.5), "wake_p99_ms": percentile(woken, 0.99), "nginx_p99_ms": nginx and nginx["p99_ms"]}
 
 
+def measure_fleet(bench, first, polls):
+    """Only the memory. So many polls as the limit of open files permits are parked at each of several daemons."""
+    each = -(-polls // -(-polls // (files_most() - SPARE)))
+    worlds = [first] + [World(bench, "%s_%d" % (first.name, i), "api", first) for i in range(1, -(-polls // each))]
+    template, parking = first.polls("parked", polls, 60000), []
+    try:
+        for world in worlds:
+            world.start()
+        idle = [http_bench.resident_mb(world.daemon.proc.pid) for world in worlds]
+        for world in worlds:
+            parking += [bench.load_start(world.port, template, n, n / 15, 600, host) for host, n in enumerate(shares(each), 1)]
+            until("%d polls are parked" % each, 180, lambda w=world: w.metric("spot_http_parked") >= each * 0.98, lambda: time.sleep(0.2))
+        parked = sum(world.metric("spot_http_parked") for world in worlds)
+        full = [http_bench.resident_mb(world.daemon.proc.pid) for world in worlds]
+    finally:
+        for p in parking:
+            p.kill()
+            p.communicate()
+        for world in worlds:
+            world.stop()
+    return {"what": "%d agents, %d daemons" % (parked, len(worlds)), "fleet": parked, "daemons": len(worlds), "idle_mb": idle[0],
+            "agents_mb": sum(full) - sum(idle), "bytes_per_poll": (sum(full) - sum(idle)) * (1 << 20) / parked}
+
+
 def measure_lanes(bench, pools):
     """whoami while the engine looks at a queue of 1,000 jobs in a market of so many pools."""
     world = World(bench, "lanes", "all")
@@ -211,26 +238,35 @@ def line(result):
                      for key, value in result.items())
 
 
+def files_most():
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def nodes_world(bench, name, nodes):
+    world = World(bench, name, "api")
+    market.load_pools(bench.server, world.name, market.Size(500, 0, 0))
+    world.sql(NODES % {"now": market.NOW, "nodes": nodes})
+    world.sql("VACUUM ANALYZE node")
+    return world
+
+
 def parse():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("build")
-    p.add_argument("--polls", default="1000,10000,19000", help="polls that are parked; the limit of open files ends the list")
+    p.add_argument("--polls", default="1000,10000,20000", help="polls that are parked; as many as the limit of open files permits")
+    p.add_argument("--fleet", type=int, default=100000, help="polls parked at as many daemons as it takes; 0: not measured")
     p.add_argument("--pools", type=int, default=50000, help="of the busy engine; 0: not measured")
     p.add_argument("--seconds", type=float, default=8, help="measured time of each load")
     p.add_argument("--json", action="store_true", help="one object instead of lines")
     args = p.parse_args()
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    args.polls = [n for n in map(int, args.polls.split(",")) if n] if args.polls else []
-    for n in args.polls:
-        if n + WAKES + 200 > files:
-            p.error("%d polls need more than %d open files" % (n, files))
+    args.polls = [min(n, files_most() - WAKES - SPARE) for n in map(int, args.polls.split(",")) if n] if args.polls else []
     return args
 
 
 def main():
     args = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that Postgres and spotd end with us
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files_most(),) * 2)
     directory = tempfile.mkdtemp(prefix="agents-bench-")
     os.chmod(directory, 0o711)
     bench, results = None, []
@@ -242,11 +278,9 @@ def main():
     try:
         bench = Bench(args, directory)
         for polls in args.polls:
-            world = World(bench, "polls_%d" % polls, "api")
-            market.load_pools(bench.server, world.name, market.Size(500, 0, 0))
-            world.sql(NODES % {"now": market.NOW, "nodes": polls + WAKES})
-            world.sql("VACUUM ANALYZE node")
-            report(measure_polls(bench, world, polls))
+            report(measure_polls(bench, nodes_world(bench, "polls_%d" % polls, polls + WAKES), polls))
+        if args.fleet:
+            report(measure_fleet(bench, nodes_world(bench, "fleet", args.fleet), args.fleet))
         if args.pools:
             report(measure_lanes(bench, args.pools))
         load = os.getloadavg()[0]

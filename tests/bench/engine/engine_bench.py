@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The engine by itself: engine_bench.py BUILD [--idle POOLS,QUEUED,RUNNING] [--behind 10000,100000] [--seconds 20] [--statements N].
+"""The engine by itself: engine_bench.py BUILD [--idle POOLS,QUEUED,RUNNING] [--behind 10000,100000] [--memory POOLS,QUEUED,RUNNING] [--seconds 20]
+[--statements N].
 
-A private Postgres with fsync on and spotd with the role engine, without providers. The rows are made in SQL. Two questions:
+A private Postgres with fsync on and spotd with the role engine, without providers. The rows are made in SQL. Three questions:
 - idle: what do all processes cost while nothing happens?
-- behind: a job that can be placed is submitted behind so many that cannot. How long until its machine is wanted?"""
+- behind: a job that can be placed is submitted behind so many that cannot. How long until its machine is wanted?
+- memory: how large is the whole daemon (role all), once the engine is idle and the API has served lists and plans?"""
 import argparse
 import os
 import statistics
@@ -15,10 +17,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", ".."))
 sys.path.append(os.path.join(HERE, "..", "http"))
 from support.postgres import Postgres, psql  # noqa: E402
-from support.processes import process_tree  # noqa: E402
-from support.spotd import Spotd, program  # noqa: E402
+from support.processes import cpu_seconds, process_tree  # noqa: E402
+from support.spotd import Spotd, create_token, program  # noqa: E402
 from support.wait import until  # noqa: E402
-from world import Failure  # noqa: E402
+from world import Failure, exchange, free_port  # noqa: E402
+import http_bench  # noqa: E402
 import market  # noqa: E402
 
 SETTINGS = ["fsync = on", "jit = off", "shared_buffers = 256MB", "max_wal_size = 4GB", "checkpoint_timeout = 60min", "max_connections = 100",
@@ -48,19 +51,6 @@ SELECT job_id, 1, id, pool_id, 'on_demand', 'run', 'RUNNING', %s, %s, %s + 86400
 """
 
 
-def cpu_seconds(pids):
-    """User and system time of the processes and of the children that they buried."""
-    total = 0
-    for pid in pids:
-        try:
-            with open("/proc/%d/stat" % pid, encoding="ascii") as f:
-                fields = f.read().rsplit(")", 1)[1].split()
-            total += sum(int(v) for v in fields[11:15])
-        except FileNotFoundError:
-            pass
-    return total / os.sysconf("SC_CLK_TCK")
-
-
 class World:
     def __init__(self, args, directory):
         self.args, self.dir = args, directory
@@ -68,7 +58,7 @@ class World:
         self.server = Postgres(directory, settings)
         self.engine, self.n = None, 0
 
-    def database(self, pools):
+    def database(self, pools, role="engine"):
         """A migrated database with a market."""
         self.n += 1
         self.name = "engine_%d" % self.n
@@ -77,8 +67,9 @@ class World:
         self.env = dict(os.environ, DATABASE_URL=self.dsn, XDG_DATA_HOME=self.dir)
         config = os.path.join(self.dir, self.name + ".conf")
         with open(config, "w", encoding="utf-8") as f:
-            f.write("[engine]\nclock_doubt = 0s\nagent_silent = 10m\n")
-        self.words = [program(self.args.build), "--config", config, "--role", "engine"]
+            self.port = free_port()
+            f.write("[api]\nlisten = 127.0.0.1:%d\n[engine]\nclock_doubt = 0s\nagent_silent = 10m\n" % self.port)
+        self.words = [program(self.args.build), "--config", config, "--role", role]
         self.start()
         self.stop()
         market.load_pools(self.server, self.name, market.Size(pools, 0, 0))
@@ -132,12 +123,16 @@ class World:
                         % self.args.statements)
 
 
-def run_idle(world, pools, queued, running):
-    world.database(pools)
+def fill(world, pools, queued, running):
     world.jobs("B300", 20, queued)
     if running:
         world.sql(RUNNING % ("A100-80GB", "1", *[NOW] * 4, running, pools, *[NOW] * 10))
     world.sql("VACUUM ANALYZE")
+
+
+def run_idle(world, pools, queued, running):
+    world.database(pools)
+    fill(world, pools, queued, running)
     world.start()
     settled = world.settle(most_s=world.args.settle)
     if world.args.statements:
@@ -147,6 +142,32 @@ def run_idle(world, pools, queued, running):
           % (pools, queued, running, engine * 100, server * 100, (engine + server) * 100, settled), flush=True)
     if world.args.statements:
         print(world.statements())
+    world.stop()
+
+
+def memory_mb(pid):
+    """Resident memory now, and the most that there ever was."""
+    with open("/proc/%d/status" % pid, encoding="ascii") as f:
+        kib = {line.split(":")[0]: int(line.split()[1]) for line in f if line.startswith(("VmRSS", "VmHWM"))}
+    return kib["VmRSS"] / 1024, kib["VmHWM"] / 1024
+
+
+def run_memory(world, pools, queued, running):
+    world.database(pools, "all")
+    fill(world, pools, queued, running)
+    token = create_token(world.words[:3], world.env, "bench")
+    world.start()
+    settled = world.settle(most_s=world.args.settle)
+    for _ in range(20):
+        for name in ("jobs", "prices", "nodes", "plan"):
+            method, path, _, headers, body = http_bench.REQUESTS[name][0]
+            status = exchange(method, "http://127.0.0.1:%d%s" % (world.port, path), body.encode() or None,
+                              dict([h.split(": ") for h in headers], Authorization="Bearer " + token))[0]
+            if status != 200:
+                raise Failure("%s: %d" % (path, status))
+    now, most = memory_mb(world.engine.proc.pid)
+    print("memory, role all, %d pools, %d queued, %d running: %.0f MB, at most %.0f MB (floor 400 MB); settled after %.0f s"
+          % (pools, queued, running, now, most, settled), flush=True)
     world.stop()
 
 
@@ -175,6 +196,7 @@ def main():
     p.add_argument("build")
     p.add_argument("--idle", default="50000,100000,10000", help="pools,queued,running; '' = not")
     p.add_argument("--behind", default="10000,100000,1000000", help="jobs that are blocked; '' = not")
+    p.add_argument("--memory", default="50000,100000,20000", help="pools,queued,running; '' = not")
     p.add_argument("--pools", type=int, default=50000, help="pools of --behind")
     p.add_argument("--seconds", type=float, default=20, help="how long the idle engine is measured")
     p.add_argument("--settle", type=float, default=300, help="how long it may take to become idle")
@@ -187,6 +209,8 @@ def main():
         try:
             if args.idle:
                 run_idle(world, *[int(v) for v in args.idle.split(",")])
+            if args.memory:
+                run_memory(world, *[int(v) for v in args.memory.split(",")])
             for blocked in [int(v) for v in args.behind.split(",")] if args.behind else []:
                 run_behind(world, args.pools, blocked)
         finally:

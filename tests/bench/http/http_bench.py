@@ -13,6 +13,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", ".."))
 from support.postgres import Postgres  # noqa: E402
+from support.processes import cpu_seconds, process_tree  # noqa: E402
 from support.spotd import Spotd, create_token, program  # noqa: E402
 from world import Failure, exchange, free_port  # noqa: E402
 import market  # noqa: E402
@@ -20,6 +21,7 @@ import references  # noqa: E402
 
 SETTINGS = ("fsync = on", "jit = off", "shared_buffers = 256MB", "max_wal_size = 2GB", "checkpoint_timeout = 15min", "max_connections = 100")
 JOB = "name: bench\nresources:\n  accelerators: H100:1\n  use_spot: true\nrun: ./train.sh\n"
+WARMUP = 0.5  # Seconds of load before those that count.
 PLAN = JOB + "config:\n  spotctl:\n    work: 20h\n    deadline: 30h\n    checkpoint: {path: ckpt, size_gb: 10}\n"
 YAML = ("Content-Type: application/yaml",)
 KEY = ("Idempotency-Key: bench-{counter}",)
@@ -121,6 +123,19 @@ class Bench:
         self.nginx.stop()
         self.server.stop()
 
+    def processes(self, world):
+        """The daemon's, and those of the server."""
+        return [world.daemon.proc.pid], {self.server.proc.pid, *process_tree(self.server.proc.pid)}
+
+    def measure_ours(self, world, name, connections, rate):
+        """With the processor's microseconds for each reply, in the daemon, the server and the load generator."""
+        groups, loads = self.processes(world), sum(os.times()[2:4])
+        before = [cpu_seconds(g) for g in groups]
+        ours = self.run_load(world.port, world.templates(name), connections, rate)
+        spent = [cpu_seconds(g) - b for g, b in zip(self.processes(world), before)] + [sum(os.times()[2:4]) - loads]
+        replies = max(1, ours["answered"] * (self.seconds + WARMUP) / self.seconds)
+        return dict(ours, cpu_us=dict(zip(("spotd", "postgres", "load"), (s * 1e6 / replies for s in spent))))
+
     def run_load(self, port, templates, connections, rate):
         out = subprocess.run([self.load, "--address", "127.0.0.1:%d" % port, "--connections", str(connections), "--rate", str(rate),
                               "--seconds", "%dms" % (self.seconds * 1000), "--json", templates], capture_output=True, text=True,
@@ -138,7 +153,7 @@ class Bench:
                 "daemon_mb": resident_mb(world.daemon.proc.pid), **result}
 
     def measure_round(self, world, pgbench, name, connections, rate):
-        result = {"ours": self.run_load(world.port, world.templates(name), connections, rate)}
+        result = {"ours": self.measure_ours(world, name, connections, rate)}
         if pgbench and rate == 0:
             result.update(self.measure_sql(world, pgbench, name, connections))
         if self.nginx.program and name != "submit":
@@ -151,7 +166,7 @@ class Bench:
             return {"sql": pgbench.selects(name, world.size, connections)}
         together = connections > 1
         return {"sql": pgbench.inserts(connections), "grouped": pgbench.inserts_grouped(connections) if together else None,
-                "stored": pgbench.submits_grouped(connections) if together else None}
+                "stored": pgbench.submits_alike(connections) if together else None}
 
     def measure_nginx(self, world, name, connections, rate):
         """The same request for a file with the bytes of our reply; of a mix, those of the commonest."""

@@ -19,6 +19,9 @@ SELECTS = {
             "ORDER BY l.price_micros;",
 }
 
+JSON = ("spec", "secrets", "baseline")  # Columns of job.
+GROUPS = 2  # Groups of submits that the daemon has in flight.
+
 
 def pgbench_program(server):
     """None if it is not installed."""
@@ -36,9 +39,10 @@ class Pgbench:
         dsn = self.server.dsn(self.database)
         self.columns = psql(dsn, "SELECT string_agg(column_name, ', ') FROM information_schema.columns "
                                  "WHERE table_name = 'job' AND is_generated = 'NEVER' AND column_name <> 'id'")
-        psql(dsn, "CREATE TABLE bench_job (LIKE job INCLUDING ALL); CREATE TABLE bench_event (LIKE event INCLUDING ALL); "
-                  "CREATE TABLE bench_key (LIKE idempotency INCLUDING ALL); "
-                  "CREATE TABLE bench_row AS SELECT * FROM job WHERE id = 1; ANALYZE bench_row")
+        psql(dsn, "CREATE TABLE bench_job (LIKE job INCLUDING ALL); "
+                  "CREATE TABLE bench_row AS SELECT * FROM job WHERE id = 1; ANALYZE bench_row; "
+                  "CREATE TABLE bench_text AS TABLE bench_row; %s; ANALYZE bench_text" % "; ".join(
+                      "ALTER TABLE bench_text ALTER %s TYPE text" % c for c in JSON))
 
     def run(self, script, connections):
         """Transactions a second."""
@@ -62,14 +66,19 @@ class Pgbench:
         script = "INSERT INTO bench_job (%s) SELECT %s FROM bench_row, generate_series(1, %d);" % (self.columns, self.columns, rows)
         return rows * self.run(script, 1)
 
-    def submits_grouped(self, rows):
-        """The same with the event and the key of each job, as a submit with an Idempotency-Key stores them."""
-        script = ("WITH j AS (INSERT INTO bench_job (%s) SELECT %s FROM bench_row, generate_series(1, %d) RETURNING id, owner, created_us), "
-                  "e AS (INSERT INTO bench_event (at_us, entity, entity_id, job_id, now, event, why, actor) SELECT created_us, 'job', "
-                  "'j' || id, id, 'QUEUED', 'SUBMITTED', 'submitted by ' || owner, owner FROM j) "
-                  "INSERT INTO bench_key (token_id, key, route, body_sha256, created_us, status, response) SELECT 1, 'k-' || id, "
-                  "'POST /v1/jobs', repeat('a', 64), created_us, 201, repeat('r', 900) FROM j;" % (self.columns, self.columns, rows))
-        return rows * self.run(script, 1)
+    def submits_alike(self, rows):
+        """Rows a second as a submit stores them: job, event and key, in the tables of the product with their triggers. As the daemon's,
+        two groups are in flight, JSON arrives as text, and each group notifies."""
+        columns = self.columns.split(", ")
+        values = ", ".join("r.%s::jsonb" % c if c in JSON else "r." + c for c in columns)
+        group = max(1, rows // GROUPS)
+        script = ("WITH j AS (INSERT INTO job (%s) SELECT %s FROM bench_text r, generate_series(1, %d) RETURNING id, owner, created_us), "
+                  "e AS (INSERT INTO event (at_us, entity, entity_id, job_id, now, event, why, actor) SELECT created_us, 'job', "
+                  "'j' || id, id, 'QUEUED', 'SUBMITTED', 'submitted by ' || owner, owner FROM j), "
+                  "k AS (INSERT INTO idempotency (token_id, key, route, body_sha256, created_us, status, response) SELECT 0, 'k-' || id, "
+                  "'POST /v1/jobs', repeat('a', 64), created_us, 201, repeat('r', 900) FROM j) "
+                  "SELECT pg_notify('bench', min(id)::text) FROM j;" % (", ".join(columns), values, group))
+        return group * self.run(script, min(rows, GROUPS))
 
     def selects(self, name, size, connections):
         """Replies a second; None if the request has no such statement."""

@@ -45,6 +45,22 @@ class Groups(unittest.TestCase):
             t.join()
         return got
 
+    @contextlib.contextmanager
+    def daemon(self):
+        """The real daemon on the same database, to which send() goes."""
+        with tempfile.TemporaryDirectory() as d:
+            config, state, self.port = os.path.join(d, "c"), os.path.join(d, "s"), world.free_port()
+            with open(config, "w", encoding="utf-8") as f:
+                f.write("[api]\nlisten = 127.0.0.1:%d\n" % self.port)
+            daemon = Spotd([program(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(lib.APID))))), "--config", config,
+                            "--role", "api", "--state-file", state], d, dict(os.environ, DATABASE_URL=A.dsn, XDG_DATA_HOME=d))
+            daemon.start()
+            try:
+                daemon.await_state(state)
+                yield daemon
+            finally:
+                daemon.stop()
+
     def rows(self, prefix):
         """The number of jobs by name."""
         return dict(json.loads(A.sql("SELECT coalesce(json_object_agg(name, n), '{}') FROM (SELECT name, count(*) AS n FROM job "
@@ -126,21 +142,37 @@ class Groups(unittest.TestCase):
 
     def test_a_daemon_that_is_killed_in_a_group_leaves_nothing_half_done(self):
         texts = [(self.text("kill-%d" % i), "kill-%d" % i) for i in range(40)]
-        with tempfile.TemporaryDirectory() as d:
-            config, state, self.port = os.path.join(d, "c"), os.path.join(d, "s"), world.free_port()
-            with open(config, "w", encoding="utf-8") as f:
-                f.write("[api]\nlisten = 127.0.0.1:%d\n" % self.port)
-            daemon = Spotd([program(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(lib.APID))))), "--config", config,
-                            "--role", "api", "--state-file", state], d, dict(os.environ, DATABASE_URL=A.dsn, XDG_DATA_HOME=d))
-            daemon.start()
-            try:
-                daemon.await_state(state)
-                got = self.send(texts[:4]) + self.send(texts[4:], daemon.kill9)
-            finally:
-                daemon.stop()
+        with self.daemon() as daemon:
+            got = self.send(texts[:4]) + self.send(texts[4:], daemon.kill9)
         self.assertEqual([r[0] for r in got[:4]], [201] * 4)
         self.assertIn(None, got)
         self.repeated("kill", texts, got)
+
+    def test_one_submit_reads_old_rates_again_and_the_others_go_on(self):
+        answered = []
+
+        def submit(sent):
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            with contextlib.closing(c):
+                c.request("POST", "/v1/jobs", self.text("rated"), {"Authorization": "Bearer " + A.root, "Content-Type": "application/yaml"})
+                answered.append((sent, c.getresponse().status))
+        threads = []
+
+        def another(sent, happened):
+            def look():
+                threads.append(threading.Thread(target=submit, args=(sent,)))
+                threads[-1].start()
+                return happened()
+            return look
+        with self.daemon():
+            submit("first")
+            with A.uncommitted("LOCK TABLE attempt IN ACCESS EXCLUSIVE MODE; SELECT 'locked'"):
+                A.until(another("before", lambda: A.waiters("attempt") > 0), "a submit reads the rates again")
+                A.until(another("meanwhile", lambda: ("meanwhile", 201) in answered), "another submit uses the old rates")
+            for t in threads:
+                t.join()
+        self.assertEqual({status for _, status in answered}, {201})
+        self.assertEqual(len(answered), len(threads) + 1)
 
     def test_a_token_that_another_daemon_revoked_submits_nothing(self):
         token = A.call("POST", "/v1/tokens", {"name": "silent", "role": "engineer"}, expect=201)[1]["token"]

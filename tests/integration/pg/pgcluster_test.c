@@ -287,6 +287,7 @@ static void template_make(void)
 		fail_msg("%s", err.text);
 	}
 	testdb_exec(pgcluster_dsn(c), "CREATE TABLE kept AS SELECT 9 AS v");
+	testdb_exec(pgcluster_dsn(c), "VACUUM kept");
 	testdb_exec(pgcluster_dsn(c), "DROP DATABASE postgres");
 	pgcluster_stop(c);
 	if (pgcluster_template_make(place, "abc123", &err) != SPOT_OK) {
@@ -314,6 +315,20 @@ static bool has_kept(const struct pgcluster *c)
 	return testdb_int(pgcluster_dsn(c), "SELECT (to_regclass('kept') IS NOT NULL)::int") == 1;
 }
 
+/* A template has neither. The copy has a whole segment, and the server makes its maps again. */
+static void the_copy_gets_its_segment_and_its_maps(const char *dsn)
+{
+	assert_int_equal(testdb_int(dsn,
+			     "SELECT count(*) FROM pg_ls_waldir() "
+			     "WHERE size = pg_size_bytes(current_setting('wal_segment_size'))"),
+	    1);
+	assert_int_equal(testdb_int(dsn, "SELECT pg_relation_size('kept', 'vm')"), 0);
+	testdb_exec(dsn, "UPDATE kept SET v = v");
+	testdb_exec(dsn, "SELECT pg_switch_wal()");
+	testdb_exec(dsn, "VACUUM kept");
+	assert_true(testdb_int(dsn, "SELECT pg_relation_size('kept', 'vm')") > 0);
+}
+
 #define SYSTEM "SELECT system_identifier FROM pg_control_system()"
 
 static void copies_differ_in_identity(void)
@@ -325,6 +340,7 @@ static void copies_differ_in_identity(void)
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 9);
 	assert_string_equal(testdb_text(pgcluster_dsn(c), "SHOW data_checksums"), "on");
 	(void)snprintf(one, sizeof(one), "%s", testdb_text(pgcluster_dsn(c), SYSTEM));
+	the_copy_gets_its_segment_and_its_maps(pgcluster_dsn(c));
 	testdb_exec(pgcluster_dsn(c), "UPDATE kept SET v = 10");
 	pgcluster_stop(c);
 	(void)snprintf(path, sizeof(path), "%s/one/data", root);
