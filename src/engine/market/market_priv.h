@@ -86,6 +86,7 @@ struct poller {
 	struct poll *polls;
 	int running;
 	int upkeep_step, upkeep_fails;
+	int64_t ages_us; /* mono: no price can become stale before that */
 	int purging; /* the purge that is under way, -1: none */
 	unsigned purge_more; /* purges that left rows, as bits */
 	/* a poll ended while the due ones were read: read again */

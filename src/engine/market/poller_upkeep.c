@@ -13,7 +13,9 @@
 #define UPKEEP_TRIES 3
 #define UPKEEP_ONCE (4 + POLLER_PURGES) /* steps done at the start of a round */
 #define UPKEEP_ROUND 720 /* about an hour */
-#define UPKEEP_AGES 6 /* every so many steps prices age, which looks at every pool */
+#define UPKEEP_AGES 6 /* every so many steps prices age, if one may be due */
+/* They age after so many polls' time at the latest: a price may freeze, or have an old date. */
+#define UPKEEP_AGES_POLLS 5
 
 static void upkeep_next(struct poller *p, bool failed)
 {
@@ -44,6 +46,24 @@ void poller_upkept(struct op *op)
 	}
 	pg_req_fini(&p->upkeep);
 	upkeep_next(p, failed);
+}
+
+static void prices_aged(struct op *op)
+{
+	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
+	const struct poller_conf *c = p->deps.conf;
+	int64_t left_us = UPKEEP_AGES_POLLS * MIN(c->spot_us, c->on_demand_us);
+	struct q_market_prices_age_row *row;
+	struct arena *a = arena_new(0);
+
+	if (op->rc == SPOT_OK && q_market_prices_age_rows(&p->upkeep, a, &row) == 1) {
+		if (row->has_next_us) {
+			left_us = MIN(left_us, row->next_us - loop_wall_us(p->deps.loop));
+		}
+		p->ages_us = loop_mono_us(p->deps.loop) + left_us;
+	}
+	arena_free(a);
+	poller_upkept(op);
 }
 
 static void feeds_seed(struct poller *p)
@@ -89,6 +109,10 @@ static void upkeep_repeat(struct poller *p)
 		}
 		return;
 	}
+	if (loop_mono_us(p->deps.loop) < p->ages_us) {
+		upkeep_next(p, false);
+		return;
+	}
 	q_market_prices_age(p->deps.pg, &p->upkeep,
 	    &(struct q_market_prices_age){ .now_us = loop_wall_us(p->deps.loop),
 		.spot_us = c->spot_us,
@@ -97,7 +121,7 @@ static void upkeep_repeat(struct poller *p)
 		.steady = p->steady,
 		.steady_n = p->steady_n,
 		.fence = p->deps.epoch(p->deps.ctx) },
-	    poller_upkept);
+	    prices_aged);
 }
 
 static void upkeep_begin(struct poller *p, int step)

@@ -1,6 +1,7 @@
 /*
  * Ledger lines from node intervals, cut at attempt boundaries and price changes. One statement
- * writes them with the new billed_to, and succeeds only on the billed_to that it was computed from.
+ * writes them with the new billed_to of a group of machines. It bills each only from the billed_to
+ * that its lines were computed from.
  * Work that was lost is reversed and written again under its own name. A provider may give time for
  * free: AWS the first hour of a spot machine that it reclaims early. Such time is billed as it
  * runs, and credited once the provider confirms that the reclaim was its own
@@ -17,6 +18,21 @@
  * are rewritten unread. */
 #define LOST_LINES INT64_C(1000)
 
+/* Of that many machines a pass writes lines. Behind a full page of running ones it pauses. So with
+ * thousands of machines lines get longer instead of more, at a hundredth of a core.
+ * Budgets count time without a line too. Machines that have ended come first, without a pause. */
+#define BILLS_MOST 200
+#define BILLS_PAUSE_US (20 * SPOT_US_PER_S)
+/* A statement writes so many machines, and no further one after so many lines. */
+#define GROUP_MOST 50
+#define GROUP_LINES 1000
+
+struct biller {
+	int64_t next_us; /* mono: no pass before that */
+	bool refused; /* a group, or a machine by itself, was refused in the last pass */
+	bool singly; /* this pass writes each machine by itself */
+};
+
 struct billing {
 	struct q_engine_bill_due_row row;
 	int64_t from_us, to_us;
@@ -24,105 +40,181 @@ struct billing {
 	size_t prices_n;
 	struct ledger_attempt *attempts;
 	size_t attempts_n;
-	int waits;
+	struct ledger_line *lines;
+	size_t lines_n;
 };
 
-static void bill_write(struct recon *r, const struct billing *b)
+/* The machines of a pass, in the order of their ids. */
+struct bills {
+	struct billing *list;
+	size_t n;
+	int waits; /* for their prices and attempts */
+};
+
+static void bill_cut(struct recon *r, struct billing *b)
 {
 	const struct q_engine_bill_due_row *w = &b->row;
-	struct ledger_line *lines = NULL;
-	struct q_engine_bill_write_line *rows;
-	struct step *s;
-	size_t n = 0;
 
 	if (b->to_us > b->from_us) {
 		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us,
 		    w->has_ready_us ? w->ready_us : 0,
 		    /* A fleet's machine belongs to the fleet between two jobs. */
 		    w->has_job_id && !w->has_fleet_id ? w->job_id : 0, b->prices, b->prices_n,
-		    b->attempts, b->attempts_n, &lines, &n);
+		    b->attempts, b->attempts_n, &b->lines, &b->lines_n);
 	}
-	rows = arena_array(r->arena, n + 1, sizeof(*rows));
+}
+
+/* One row that the database refuses takes its group with it. Then each machine is written by
+ * itself, until a pass in which none is refused. */
+static void group_written(struct step *s)
+{
+	struct biller *st = s->r->state;
+
+	if (s->req.op.rc != SPOT_OK) {
+		st->refused = true;
+		st->next_us = st->singly ? st->next_us : 0;
+	}
+}
+
+static void group_write(struct recon *r, const struct billing *group, size_t n, size_t lines_n)
+{
+	struct q_engine_bill_write_machine *machines = arena_array(r->arena, n, sizeof(*machines));
+	struct q_engine_bill_write_line *lines = arena_array(r->arena, lines_n + 1, sizeof(*lines));
+	struct step *s = step_new(r, group_written, NULL);
+	size_t at = 0;
+
 	for (size_t i = 0; i < n; i++) {
-		rows[i] = (struct q_engine_bill_write_line){
-			.kind = lines[i].kind,
-			.job_id = lines[i].job_id,
-			.epoch = lines[i].epoch,
-			.from_us = lines[i].from_us,
-			.to_us = lines[i].to_us,
-			.price_micros = lines[i].price_micros,
-			.price_observed_us = lines[i].price_observed_us,
-			.amount_micros = lines[i].amount_micros,
-		};
+		const struct billing *b = &group[i];
+
+		machines[i] = (struct q_engine_bill_write_machine){ .node_id = b->row.id,
+			.from_us = b->from_us,
+			.to_us = b->to_us,
+			.first = !b->row.has_billed_to_us };
+		for (size_t k = 0; k < b->lines_n; k++) {
+			const struct ledger_line *l = &b->lines[k];
+
+			lines[at++] = (struct q_engine_bill_write_line){ .node_id = b->row.id,
+				.kind = l->kind,
+				.job_id = l->job_id,
+				.epoch = l->epoch,
+				.from_us = l->from_us,
+				.to_us = l->to_us,
+				.price_micros = l->price_micros,
+				.price_observed_us = l->price_observed_us,
+				.amount_micros = l->amount_micros };
+		}
 	}
-	s = step_new(r, NULL, NULL);
+	s->always = true;
 	STEP(s, engine_bill_write,
-	    (&(struct q_engine_bill_write){ .node_id = w->id,
-		.from_us = b->from_us,
-		.to_us = b->to_us,
-		.first = !w->has_billed_to_us,
+	    (&(struct q_engine_bill_write){ .machine = machines,
+		.machine_n = n,
+		.line = lines,
+		.line_n = at,
 		.at_us = engine_now(r->e),
 		.day = engine_day(r->e),
-		.market = w->market,
-		.line = rows,
-		.line_n = n,
 		.fence = r->epoch }));
 }
 
-static void bill_ready(struct recon *r, struct billing *b)
+static void bills_ready(struct recon *r, struct bills *p)
 {
-	if (--b->waits == 0) {
-		bill_write(r, b);
+	const struct biller *st = r->state;
+	size_t most = st->singly ? 1 : GROUP_MOST, from = 0, lines = 0;
+
+	if (--p->waits > 0) {
+		return;
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		bill_cut(r, &p->list[i]);
+		lines += p->list[i].lines_n;
+		if (i + 1 == p->n || i + 1 - from == most || lines >= GROUP_LINES) {
+			group_write(r, &p->list[from], i + 1 - from, lines);
+			from = i + 1;
+			lines = 0;
+		}
 	}
 }
 
 static void bill_prices(struct step *s)
 {
-	struct billing *b = s->ctx;
+	struct bills *p = s->ctx;
 	struct q_engine_bill_prices_row *rows;
-	size_t n = q_engine_bill_prices_rows(&s->req, s->r->arena, &rows);
-	struct ledger_price *p = arena_array(s->r->arena, n + 1, sizeof(*p));
+	size_t n = q_engine_bill_prices_rows(&s->req, s->r->arena, &rows), at = 0;
 
-	/* Without a point from before the interval, the price noted at the launch holds until the
-	 * first one. */
-	if (n == 0 || rows[0].effective_us > b->from_us) {
-		p[b->prices_n++] = (struct ledger_price){ .from_us = b->row.launched_us,
-			.price_micros = b->row.price_micros };
+	for (size_t i = 0; i < p->n; i++) {
+		struct billing *b = &p->list[i];
+		size_t end = at;
+
+		while (end < n && rows[end].node_id == b->row.id) {
+			end++;
+		}
+		b->prices = arena_array(s->r->arena, end - at + 1, sizeof(*b->prices));
+		/* Without a point from before the interval, the price noted at the launch holds
+		 * until the first one. */
+		if (end == at || rows[at].effective_us > b->from_us) {
+			b->prices[b->prices_n++] =
+			    (struct ledger_price){ .from_us = b->row.launched_us,
+				    .price_micros = b->row.price_micros };
+		}
+		for (; at < end; at++) {
+			b->prices[b->prices_n++] =
+			    (struct ledger_price){ .from_us = rows[at].effective_us,
+				    .price_micros = rows[at].price_micros,
+				    .observed_us = rows[at].observed_us };
+		}
 	}
-	for (size_t i = 0; i < n; i++) {
-		p[b->prices_n++] = (struct ledger_price){ .from_us = rows[i].effective_us,
-			.price_micros = rows[i].price_micros,
-			.observed_us = rows[i].observed_us };
-	}
-	b->prices = p;
-	bill_ready(s->r, b);
+	bills_ready(s->r, p);
 }
 
 static void bill_attempts(struct step *s)
 {
-	struct billing *b = s->ctx;
+	struct bills *p = s->ctx;
 	struct q_engine_bill_attempts_row *rows;
-	size_t n = q_engine_bill_attempts_rows(&s->req, s->r->arena, &rows);
+	size_t n = q_engine_bill_attempts_rows(&s->req, s->r->arena, &rows), at = 0;
 
-	b->attempts = arena_array(s->r->arena, n + 1, sizeof(*b->attempts));
-	for (size_t i = 0; i < n; i++) {
-		b->attempts[b->attempts_n++] = (struct ledger_attempt){ .job_id = rows[i].job_id,
-			.epoch = rows[i].epoch,
-			.from_us = rows[i].from_us,
-			.to_us = rows[i].to_us };
+	for (size_t i = 0; i < p->n; i++) {
+		struct billing *b = &p->list[i];
+		size_t end = at;
+
+		while (end < n && rows[end].node_id == b->row.id) {
+			end++;
+		}
+		b->attempts = arena_array(s->r->arena, end - at + 1, sizeof(*b->attempts));
+		for (; at < end; at++) {
+			b->attempts[b->attempts_n++] =
+			    (struct ledger_attempt){ .job_id = rows[at].job_id,
+				    .epoch = rows[at].epoch,
+				    .from_us = rows[at].from_us,
+				    .to_us = rows[at].to_us };
+		}
 	}
-	bill_ready(s->r, b);
+	bills_ready(s->r, p);
 }
 
-/* Of that many machines a pass writes lines. Behind a full page of running ones it pauses. So with
- * thousands of machines lines get longer instead of more, at a hundredth of a core.
- * Budgets count time without a line too. Machines that have ended come first, without a pause. */
-#define BILLS_MOST 200
-#define BILLS_PAUSE_US (20 * SPOT_US_PER_S)
+static int bills_compare(const void *a, const void *b)
+{
+	const struct billing *x = a, *y = b;
 
-struct biller {
-	int64_t next_us; /* mono: no pass before that */
-};
+	return x->row.id < y->row.id ? -1 : x->row.id > y->row.id;
+}
+
+static struct bills *bills_make(struct recon *r, const struct q_engine_bill_due_row *rows, size_t n)
+{
+	int64_t settled_us = engine_now(r->e) - r->e->conf.bill_lag_us;
+	struct bills *p = arena_alloc(r->arena, sizeof(*p));
+
+	*p = (struct bills){ .n = n, .waits = 2 };
+	p->list = arena_array(r->arena, n, sizeof(*p->list));
+	for (size_t i = 0; i < n; i++) {
+		const struct q_engine_bill_due_row *w = &rows[i];
+		int64_t from_us = w->has_billed_to_us ? w->billed_to_us : w->launched_us;
+
+		p->list[i] = (struct billing){ .row = *w,
+			.from_us = from_us,
+			.to_us = MAX(w->has_ended_us ? w->ended_us : settled_us, from_us) };
+	}
+	qsort(p->list, n, sizeof(*p->list), bills_compare);
+	return p;
+}
 
 static void bill_due(struct step *s)
 {
@@ -130,30 +222,36 @@ static void bill_due(struct step *s)
 	size_t n = q_engine_bill_due_rows(&s->req, s->r->arena, &rows);
 	struct recon *r = s->r;
 	struct biller *st = r->state;
+	struct q_engine_bill_prices_span *pools = arena_array(r->arena, n + 1, sizeof(*pools));
+	struct q_engine_bill_attempts_span *spans = arena_array(r->arena, n + 1, sizeof(*spans));
+	struct bills *p;
 
 	if (n == BILLS_MOST && !rows[n - 1].has_ended_us) {
 		st->next_us = loop_mono_us(r->e->loop) + BILLS_PAUSE_US;
 	}
 	/* Our clock may have stepped since the statement was sent. */
-	for (size_t i = 0; i < n && !clock_doubted(r->e); i++) {
-		struct billing *b = arena_alloc(r->arena, sizeof(*b));
-		struct step *p = step_new(r, bill_prices, b), *t = step_new(r, bill_attempts, b);
-
-		b->row = rows[i];
-		b->waits = 2;
-		b->from_us = rows[i].has_billed_to_us ? rows[i].billed_to_us : rows[i].launched_us;
-		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us
-						    : engine_now(r->e) - r->e->conf.bill_lag_us,
-		    b->from_us);
-		STEP(p, engine_bill_prices,
-		    (&(struct q_engine_bill_prices){ .pool_id = rows[i].pool_id,
-			.from_us = b->from_us,
-			.to_us = b->to_us }));
-		STEP(t, engine_bill_attempts,
-		    (&(struct q_engine_bill_attempts){ .node_id = rows[i].id,
-			.from_us = b->from_us,
-			.to_us = b->to_us }));
+	if (n == 0 || clock_doubted(r->e)) {
+		return;
 	}
+	st->singly = st->refused;
+	st->refused = false;
+	p = bills_make(r, rows, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct billing *b = &p->list[i];
+
+		spans[i] = (struct q_engine_bill_attempts_span){ .node_id = b->row.id,
+			.from_us = b->from_us,
+			.to_us = b->to_us };
+		pools[i] = (struct q_engine_bill_prices_span){ .node_id = b->row.id,
+			.pool_id = b->row.pool_id,
+			.from_us = b->from_us,
+			.to_us = b->to_us };
+	}
+	s = step_new(r, bill_prices, p);
+	STEP(s, engine_bill_prices, (&(struct q_engine_bill_prices){ .span = pools, .span_n = n }));
+	s = step_new(r, bill_attempts, p);
+	STEP(s, engine_bill_attempts,
+	    (&(struct q_engine_bill_attempts){ .span = spans, .span_n = n }));
 }
 
 /* ---- lost work ---------------------------------------------------------------------------------

@@ -8,6 +8,9 @@
 #define ASKS_MOST 16384
 /* An answer is looked at again after this long, whatever moved: odds fade with time. */
 #define ANSWER_LEAST_US (60 * SPOT_US_PER_S)
+/* So is one that time does not change. Its job may have gone, and an older one of its group is
+ * infeasible sooner. */
+#define ANSWER_STILL_US (600 * SPOT_US_PER_S)
 /* With many asks later, so that this costs a hundredth of a core: an offer takes 80 ns. */
 #define ANSWER_OFFER_US 8
 
@@ -74,9 +77,10 @@ void asks_block(struct asks *m, int64_t ask, const struct ask_answer *answer, co
 	m->fresh = true;
 }
 
-int64_t asks_last_us(const struct asks *m, const struct engine *e)
+int64_t asks_last_us(const struct asks *m, const struct engine *e, bool still)
 {
-	return MAX(ANSWER_LEAST_US, (int64_t)(m->n * e->offers.n) * ANSWER_OFFER_US);
+	return MAX(still ? ANSWER_STILL_US : ANSWER_LEAST_US,
+	    (int64_t)(m->n * e->offers.n) * ANSWER_OFFER_US);
 }
 
 bool ask_holds(const struct ask_answer *a, const struct engine *e, int64_t moves)

@@ -174,8 +174,8 @@ struct asks {
 void asks_block(struct asks *m, int64_t ask, const struct ask_answer *answer, const char *why);
 const struct ask_answer *asks_find(const struct asks *m, int64_t ask); /* NULL = none */
 bool ask_holds(const struct ask_answer *a, const struct engine *e, int64_t moves);
-/* How long an answer holds at most. */
-int64_t asks_last_us(const struct asks *m, const struct engine *e);
+/* How long an answer holds at most; still: time alone does not change it. */
+int64_t asks_last_us(const struct asks *m, const struct engine *e, bool still);
 /* Our own machines took quota, which unblocks nobody: answers of version was hold for now. */
 void asks_count(struct asks *m, int64_t was, int64_t now);
 /* Returns the asks that are blocked now, sorted, and forgets the other answers. Sees to it that a
@@ -214,9 +214,15 @@ struct assign_pass {
 };
 /* Decides one of the jobs (stages.c). */
 void job_decide(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j);
-/* The job's ask is blocked until then (mono). moving: a job or machine that moves may free it. */
+/* On whose change besides the clock's an answer depends. */
+enum {
+	BLOCK_MARKET = 1,
+	BLOCK_MOVES = 2, /* a job or machine that moves may free it */
+	BLOCK_STILL = 4, /* the clock changes it at until_us only */
+};
+/* The job's ask is blocked until then (mono). */
 void ask_block(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j,
-    const char *why, int64_t until_us, bool market, bool moving);
+    const char *why, int64_t until_us, unsigned by);
 struct job_facts facts_make(const struct q_engine_assign_jobs_row *j);
 /* Chooses a ready node for the job, SIZE_MAX = none: its own first, and of these its replacement.
  * */

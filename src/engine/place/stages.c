@@ -104,7 +104,7 @@ static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct wai
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
 	} else {
 		job_explain(r, j->id, j->state, j->epoch, err.text);
-		ask_block(r, t, j, err.text, loop_mono_us(r->e->loop) + MOUNTS_US, false, false);
+		ask_block(r, t, j, err.text, loop_mono_us(r->e->loop) + MOUNTS_US, 0);
 	}
 	return true;
 }
@@ -117,7 +117,7 @@ static bool start_deferred(struct recon *r, struct assign_pass *t, struct waitin
 	if (!w->queued || w->row->epoch != 0 || left <= 0) {
 		return false;
 	}
-	ask_block(r, t, w->row, "it begins later", loop_mono_us(r->e->loop) + left, false, false);
+	ask_block(r, t, w->row, "it begins later", loop_mono_us(r->e->loop) + left, 0);
 	return true;
 }
 
@@ -178,8 +178,8 @@ static bool node_sought(struct recon *r, struct assign_pass *t, struct waiting *
 	} else if (w->queued) {
 		f = facts_make(j);
 		if (!preempt_for_fleet(r, &t->room, &f, w->spec, j->fleet_id)) {
-			ask_block(r, t, j, "no machine of its fleet is free", INT64_MAX, false,
-			    true);
+			ask_block(r, t, j, "no machine of its fleet is free", INT64_MAX,
+			    BLOCK_MOVES);
 		}
 	}
 	return true;
@@ -207,20 +207,21 @@ void job_decide(struct recon *r, struct assign_pass *t, const struct q_engine_as
 }
 
 void ask_block(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j,
-    const char *why, int64_t until_us, bool market, bool moving)
+    const char *why, int64_t until_us, unsigned by)
 {
 	const struct engine *e = r->e;
-	int64_t most = asks_last_us(t->asks, e);
+	bool moves = (by & BLOCK_MOVES) != 0;
+	int64_t most = asks_last_us(t->asks, e, (by & BLOCK_STILL) != 0);
 
-	if (moving) { /* a victim may be preempted again by then */
+	if (moves) { /* a victim may be preempted again by then */
 		most = MIN(most, MAX(e->conf.schedule.preempt_hold_us / 8, e->conf.tick_us));
 	}
 	if (j->has_budget_micros) {
 		most = MIN(most, e->conf.budget_look_us);
 	}
 	asks_block(t->asks, j->ask,
-	    &(struct ask_answer){ .version = market ? e->offers.version : 0,
-		.moves = moving ? t->moves : 0,
+	    &(struct ask_answer){ .version = (by & BLOCK_MARKET) != 0 ? e->offers.version : 0,
+		.moves = moves ? t->moves : 0,
 		.until_us = MIN(until_us, loop_mono_us(e->loop) + most) },
 	    why);
 }

@@ -77,7 +77,8 @@ static bool room_make(struct recon *r, struct assign_pass *t,
 	held = room_filter(r, &t->room, f, p);
 	if (held != NULL) {
 		wait_write(r, f, p, held, 0);
-		ask_block(r, t, j, held, loop_mono_us(r->e->loop) + HELD_US, true, true);
+		ask_block(r, t, j, held, loop_mono_us(r->e->loop) + HELD_US,
+		    BLOCK_MARKET | BLOCK_MOVES);
 	}
 	return held == NULL;
 }
@@ -110,6 +111,28 @@ static int64_t wait_ends_us(struct recon *r, const struct job_facts *f, const st
 	return end == INT64_MAX ? end : loop_mono_us(e->loop) + MAX(end - now, 0);
 }
 
+/* True when only a change of the market can make a pool suit, and the job waits for no clock. No
+ * cooldown ends, no odds or capacity grow old, no quota comes free. Jobs that ran (max_duration) or
+ * have a budget, a deadline or mounts are read again sooner. Function wait_ends_us() knows the
+ * time when the job becomes infeasible. */
+static bool wait_still(const struct q_engine_assign_jobs_row *j, const struct job_facts *f,
+    const struct placing *p)
+{
+	if (p->usable > 0 || p->ranking.usable > 0 || f->state != JOB_QUEUED || j->epoch != 0 ||
+	    j->has_budget_micros || j->has_deadline_us || p->spec->mounts_n > 0) {
+		return false;
+	}
+	for (size_t i = 0; i < p->ranking.refused_n; i++) {
+		enum refusal why = p->ranking.refused[i].why;
+
+		if (why != REFUSED_SPOT && why != REFUSED_ON_DEMAND && why != REFUSED_IMPLAUSIBLE &&
+		    why != REFUSED_ASK) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Carries a choice out. A job that takes room held for another is backfill. */
 static void choice_act(struct recon *r, struct assign_pass *t,
     const struct q_engine_assign_jobs_row *j, const struct job_facts *f, const struct placing *p,
@@ -124,8 +147,9 @@ static void choice_act(struct recon *r, struct assign_pass *t,
 		t->wanted++;
 	} else {
 		wait_write(r, f, p, c->why, c->until_us);
-		ask_block(r, t, j, gang_why_wait(r, f, p, c->why), wait_ends_us(r, f, p, c), true,
-		    p->usable == 0 && quota_blocks(p));
+		ask_block(r, t, j, gang_why_wait(r, f, p, c->why), wait_ends_us(r, f, p, c),
+		    BLOCK_MARKET | (p->usable == 0 && quota_blocks(p) ? BLOCK_MOVES : 0) |
+			(wait_still(j, f, p) ? BLOCK_STILL : 0));
 	}
 }
 
@@ -196,8 +220,8 @@ void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assi
 		paced = deadline_paced_us(r, &f);
 		deadline_ask(r, &f, &p, &(struct deadline_held){ .act = POLICY_WAIT });
 		if (paced > loop_mono_us(r->e->loop)) {
-			ask_block(r, t, j, "the deadline leaves time to wait for spot", paced, true,
-			    false);
+			ask_block(r, t, j, "the deadline leaves time to wait for spot", paced,
+			    BLOCK_MARKET);
 		}
 		return;
 	case PLACE_DECIDED:

@@ -1,20 +1,21 @@
-/* Asks the providers about our nodes. Turns their answers, silent agents and passed deadlines into
- * state transitions. Replies are only written down (provider_state, gone_seen, notices); the rows
- * decide. A silent agent alone never ends a node: the engine then asks its provider at once. */
+/* Asks the providers about our nodes. Replies are only written down (provider_state, gone_seen,
+ * notices); the rows decide (watch_due.c). A silent agent alone never ends a node: the engine then
+ * asks its provider at once. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
-#include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
 #define PAGE 5000 /* nodes in one call */
+/* All places are read once in so many watch intervals, though nothing changed. */
+#define PLACES_EACH 6
 
 struct watch {
 	struct watch_places places; /* the first */
 	int64_t listed_us; /* mono: when all places were last read; 0 = never */
-	bool more; /* one of them has another page */
+	bool moved; /* machines changed since */
 };
 
 struct watch_places *watch_places(const struct engine *e)
@@ -324,6 +325,7 @@ static void refs_describe(struct step *s)
 	struct spot_pool_key *keys;
 
 	k->n = s->req.op.rc == SPOT_OK ? q_engine_watch_refs_rows(&s->req, a->arena, &k->rows) : 0;
+	k->place->watched &= s->req.op.rc != SPOT_OK || k->n > 0 || k->place->after_id > 0;
 	k->place->after_id = k->n == PAGE ? k->rows[k->n - 1].id : 0;
 	if (k->n == 0 || p == NULL) {
 		k->place->asking = false;
@@ -372,18 +374,60 @@ static void place_ask(struct recon *r, struct watch_place *place)
 		.most = PAGE }));
 }
 
-/* All places are read when one may be due, or machines changed; between, those that hurry. */
+/* All places are read at the start, when machines changed, and now and then. Each pass reads the
+ * places of booting machines (engine_watch_odd). So only a machine that never boots here waits for
+ * this read, such as one that is found and ended. */
 static bool places_due(struct recon *r)
 {
 	struct watch *w = r->state;
-	int64_t now = loop_mono_us(r->e->loop);
+	int64_t age = loop_mono_us(r->e->loop) - w->listed_us, most = r->e->conf.watch_us;
 
-	if (w->listed_us != 0 && !w->more && (r->seen & TOUCH_NODE) == 0 &&
-	    now - w->listed_us < r->e->conf.watch_us / 2) {
-		return false;
+	w->moved |= (r->seen & TOUCH_NODE) != 0;
+	return w->listed_us == 0 || age >= (w->moved ? most / 2 : PLACES_EACH * most);
+}
+
+static void places_ask(struct recon *r)
+{
+	struct watch *w = r->state;
+	int64_t now = loop_mono_us(r->e->loop);
+	struct watch_place *p;
+
+	LIST_FOREACH (p, &w->places, link) {
+		int64_t pause = p->hurry ? MIN(HURRY_US, r->e->conf.watch_us) : r->e->conf.watch_us;
+		bool more = p->after_id > 0 && !p->noticing;
+
+		if (p->watched && !p->asking && engine_provider(r->e, p->provider) != NULL &&
+		    (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
+			place_ask(r, p);
+		}
 	}
-	w->listed_us = now;
-	return true;
+}
+
+static void odd_read(struct step *s)
+{
+	struct engine *e = s->r->e;
+	struct q_engine_watch_odd_row *rows;
+	size_t n = q_engine_watch_odd_rows(&s->req, s->r->arena, &rows);
+	struct watch_place *p;
+
+	LIST_FOREACH (p, watch_places(e), link) {
+		p->hurry = false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		p = watch_place(e, rows[i].provider, rows[i].region);
+		p->watched = true;
+		p->hurry = rows[i].hurry;
+	}
+	places_ask(s->r);
+}
+
+static void odd_ask(struct recon *r)
+{
+	struct step *s = step_new(r, odd_read, NULL);
+
+	STEP(s, engine_watch_odd,
+	    (&(struct q_engine_watch_odd){ .at_us = engine_now(r->e),
+		.silent_us = r->e->conf.agent_silent_us }));
 }
 
 static void places_read(struct step *s)
@@ -391,167 +435,46 @@ static void places_read(struct step *s)
 	struct watch *w = s->r->state;
 	struct q_engine_watch_places_row *rows;
 	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
-	struct engine *e = s->r->e;
-	int64_t now = loop_mono_us(e->loop);
-
-	w->more = false;
-	for (size_t i = 0; i < n; i++) {
-		struct watch_place *p = watch_place(e, rows[i].provider, rows[i].region);
-		bool known = engine_provider(e, rows[i].provider) != NULL;
-		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
-
-		bool more = p->after_id > 0 && !p->noticing;
-
-		w->more |= p->after_id > 0 || p->asking;
-		if (known && !p->asking &&
-		    (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
-			place_ask(s->r, p);
-		}
-	}
-}
-
-/* ---- acting upon what is written down ---------------------------------------------------------
- */
-
-/* A market read that was sent before this was written does not show it. */
-static void pool_cooled(struct step *s)
-{
-	offers_invalidate(s->r->e);
-}
-
-static void pool_cool(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
-    int64_t us, int32_t reclaims)
-{
-	struct step *s = step_new(r, pool_cooled, NULL);
-
-	offers_invalidate(r->e);
-	STEP(s, engine_pool_rest,
-	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
-		.until_us = engine_now(r->e) + us,
-		.rc = rc,
-		.why = w->why,
-		.at_us = engine_now(r->e),
-		.day = engine_day(r->e),
-		.reclaims = reclaims,
-		.fence = r->epoch }));
-}
-
-static void refused_end(struct step *s)
-{
-	const struct q_engine_watch_due_row *w = s->ctx;
-
-	offers_invalidate(s->r->e);
-	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
-}
-
-/* A launch that was refused late: the pool, or its quota class, cools as after any refusal. The
- * node ends only then, or its job would be placed there once more. */
-static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
-{
-	const struct engine_conf *c = &r->e->conf;
-	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
-	struct step *s = step_new(r, refused_end, w);
-
-	STEP(s, engine_pool_refused_late,
-	    (&(struct q_engine_pool_refused_late){ .pool_id = w->pool_id,
-		.rc = quota ? "late_quota" : "late_no_capacity",
-		.scope = quota ? "class" : "pool",
-		.why = w->why,
-		.cool_min_us = c->cool_min_us,
-		.cool_max_us = c->cool_max_us,
-		.at_us = engine_now(r->e),
-		.day = engine_day(r->e),
-		.fence = r->epoch }));
-}
-
-/* Cools the pool of a node by the cause of its end. */
-static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row *w)
-{
-	const struct engine_conf *c = &r->e->conf;
-	bool booting = w->state == NODE_BOOTING;
-	bool spot = w->market == SPOT_MARKET_SPOT;
-	enum node_event ev = w->event;
-
-	if (ev == NODE_EV_ENROLLED) {
-		struct step *s = step_new(r, NULL, NULL);
-
-		STEP(s, engine_pool_serves,
-		    (&(struct q_engine_pool_serves){ .pool_id = w->pool_id, .fence = r->epoch }));
-	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
-		pool_cool(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
-		    0);
-	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
-	    w->state != NODE_DRAINING) {
-		/* Without a notice before it, which would have counted. Ended while it booted: a
-		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
-		pool_cool(r, w, booting ? "no_capacity" : "reclaimed",
-		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
-	}
-}
-
-static void watch_due(struct step *s)
-{
-	struct q_engine_watch_due_row *rows;
-	size_t n = q_engine_watch_due_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		if (rows[i].event == NODE_EV_BROKEN && strcmp(rows[i].cause, "refused") == 0) {
-			refused_late(s->r, &rows[i]);
-			continue;
-		}
-		node_event(s->r, rows[i].id, rows[i].state, rows[i].event, rows[i].cause,
-		    rows[i].why);
-		pool_cool_after(s->r, &rows[i]);
+		watch_place(s->r->e, rows[i].provider, rows[i].region)->watched = true;
+	}
+	w->listed_us = loop_mono_us(s->r->e->loop);
+	odd_ask(s->r);
+}
+
+static void places_look(struct recon *r)
+{
+	struct watch *w = r->state;
+
+	if (places_due(r)) {
+		struct step *s = step_new(r, places_read, NULL);
+
+		w->moved = false; /* a later change makes another pass */
+		STEP(s, engine_watch_places, NULL);
+	} else {
+		odd_ask(r);
 	}
 }
 
-/* Providers whose machines take longer to boot than the setting allows. */
-static size_t slow_providers(struct recon *r, struct q_engine_watch_due_slow *slow)
+/* Another daemon may have launched machines since. */
+static void watch_lease_lost(void *state)
 {
-	size_t n = 0;
+	struct watch *w = state;
 
-	for (size_t i = 0; i < engine_providers(r->e); i++) {
-		struct call_provider *p = engine_provider_at(r->e, i);
-
-		if (call_provider_ops(p)->boot_timeout_us > r->e->conf.boot_timeout_us) {
-			slow[n++] = (struct q_engine_watch_due_slow){
-				.provider = call_provider_name(p),
-				.boot_us =
-				    clock_span_us(r->e, call_provider_ops(p)->boot_timeout_us),
-			};
-		}
-	}
-	return n;
+	w->listed_us = 0;
 }
 
 static void watch_pass(struct recon *r, void *state)
 {
-	struct engine *e = r->e;
-	int64_t now = engine_now(e);
-	struct step *s = step_new(r, places_read, NULL);
-	struct q_engine_watch_due_slow *slow =
-	    arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
-	size_t slow_n = slow_providers(r, slow);
-
 	(void)state;
-	STEP(s, engine_watch_places,
-	    (&(struct q_engine_watch_places){ .at_us = now,
-		.silent_us = e->conf.agent_silent_us,
-		.whole = places_due(r) }));
-	s = step_new(r, watch_due, NULL);
-	STEP(s, engine_watch_due,
-	    (&(struct q_engine_watch_due){ .at_us = now,
-		.boot_us = clock_span_us(e, e->conf.boot_timeout_us),
-		.silent_us = e->conf.agent_lost_us,
-		.up_us = e->led_since_us,
-		.speaks_us = e->conf.agent_silent_us,
-		.slow = slow,
-		.slow_n = slow_n,
-		.beat_us = LISTEN_BEAT_US }));
+	places_look(r);
+	watch_due_ask(r);
 }
 
 const struct recon_kind watch_kind = { .name = "watch",
 	.ticks = 2,
 	.state_size = sizeof(struct watch),
+	.lease_lost = watch_lease_lost,
 	.fini = watch_fini,
 	.pass = watch_pass };

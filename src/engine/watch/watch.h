@@ -12,6 +12,7 @@
 struct act;
 struct arena;
 struct engine;
+struct recon;
 struct recon_kind;
 struct spot_instance;
 
@@ -29,6 +30,8 @@ struct watch_place {
 	/* the last node that this round has asked about; 0: the next round begins with the first */
 	int64_t after_id;
 	bool asking, noticing, sweeping;
+	bool watched; /* it has machines of ours, as far as we know */
+	bool hurry; /* one of them is in doubt, or has just come to enrol */
 	struct act *stream; /* the long poll that is out; NULL = none */
 	int64_t stream_next_us; /* mono: none before this */
 	int stream_fails; /* in a row */
@@ -39,6 +42,9 @@ struct watch_places *watch_places(const struct engine *e);
 /* The place whose lists cover the region: of some providers one covers all. Created when it is
  * missing. NULL: the provider is not configured. */
 struct watch_place *watch_place_of(struct engine *e, const char *provider, const char *region);
+
+/* Ends the machines about which the rows tell enough (watch_due.c). */
+void watch_due_ask(struct recon *r);
 
 /* The instance's state as rows have it ("gone_reclaimed", "failed_no_capacity"). */
 const char *instance_state(const struct spot_instance *i);

@@ -198,26 +198,29 @@ UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id
 
 -- name: market_prices_age
 -- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[], fence int8
--- rows: 1 changed int8
+-- rows: 1 changed int8, next_us int8?
 -- writes: yes
 -- lane: long
+-- Looks at all prices. Before next_us none of them becomes stale, since polls only put that off.
 -- A price is stale after three silent intervals of its feed. A spot price is frozen if polls
 -- succeed but it has not moved for frozen_us, unless the provider's prices stand for weeks
 -- (steady). An implausible price stays so until a plausible one comes.
-WITH s AS (
-	SELECT l.pool_id, CASE
-		WHEN $1 - l.observed_us > 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END THEN 'stale'
-		WHEN p.market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND p.provider <> ALL ($5) THEN 'frozen'
-		ELSE 'fresh' END AS state
+WITH l AS (
+	SELECT l.*, p.market, p.provider, l.observed_us + 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END AS stale_us
 	FROM pool_price l JOIN pool p ON p.id = l.pool_id WHERE l.state <> 'implausible'
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
+), s AS MATERIALIZED (
+	SELECT pool_id, stale_us, l.state AS was, CASE
+		WHEN $1 > stale_us THEN 'stale'
+		WHEN market = 'spot' AND $4 > 0 AND $1 - l.changed_us > $4 AND provider <> ALL ($5) THEN 'frozen'
+		ELSE 'fresh' END AS state
+	FROM l WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
 ), u AS (
 	UPDATE pool_latest l SET state = s.state, why = CASE s.state
 		WHEN 'stale' THEN 'the price feed has been silent for three polls'
 		WHEN 'frozen' THEN 'the price has not moved for a long time' ELSE '' END
-	FROM s WHERE l.pool_id = s.pool_id AND l.state <> s.state RETURNING 1
+	FROM s WHERE s.state <> s.was AND l.pool_id = s.pool_id AND l.state = s.was RETURNING 1
 )
-SELECT count(*) FROM u;
+SELECT (SELECT count(*) FROM u), (SELECT min(stale_us) FROM s WHERE state <> 'stale');
 
 -- Stores a provider's signals of a region, or of all regions if it is empty. Capacity that it no
 -- longer reports is unknown (CoreWeave reports only pools that somebody asks for). Storing none

@@ -301,6 +301,72 @@ static void test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewh
 	}
 }
 
+/* ---- machines that are billed together ------------------------------------------------------- */
+
+/* Three machines of one pool run. The engine is down, and all are due when it starts. */
+static void machines_due(struct world *w)
+{
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_run_job(w, "{}");
+	world_job(w, "{}");
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM job WHERE state = 'RUNNING'");
+	world_kill(w);
+}
+
+static void all_billed_exactly(struct world *w)
+{
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE billed_to_us = ended_us");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n WHERE (SELECT sum(to_us - from_us) = "
+			     "n.ended_us - n.launched_us AND min(from_us) = n.launched_us"
+			     " AND sum(amount_micros) = n.ended_us - n.launched_us"
+			     " FROM ledger l WHERE l.node_id = n.id)"),
+	    3);
+	assert_int_equal(world_int(w,
+			     "SELECT (SELECT sum(node_us) FROM pool_day) = sum(ended_us - "
+			     "launched_us) AND (SELECT sum(node_us) FROM pool_hour) = "
+			     "sum(ended_us - launched_us) FROM node"),
+	    1);
+}
+
+static void test_machines_of_one_pool_are_billed_together_and_each_exactly(void **state)
+{
+	struct world *w = *state;
+
+	machines_due(w);
+	world_start(w);
+	/* One transaction wrote lines of all three. */
+	world_until(w, LIMIT,
+	    "SELECT count(*) > 0 FROM (SELECT FROM ledger GROUP BY xmin::text HAVING "
+	    "count(DISTINCT node_id) = 3) x");
+	all_billed_exactly(w);
+}
+
+static void test_a_machine_whose_line_is_refused_keeps_no_other_from_its_bill(void **state)
+{
+	struct world *w = *state;
+
+	machines_due(w);
+	world_sql(w,
+	    "CREATE TABLE was AS SELECT id, billed_to_us FROM node;"
+	    "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+	    "'BEGIN IF NEW.node_id = 2 THEN RAISE EXCEPTION ''refused''; END IF; RETURN NEW; END';"
+	    "CREATE TRIGGER refuse BEFORE INSERT ON ledger FOR EACH ROW EXECUTE FUNCTION refuse()");
+	world_start(w);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 2 FROM node n JOIN was USING (id) WHERE id <> 2 AND "
+	    "n.billed_to_us > coalesce(was.billed_to_us, 0)");
+	assert_int_equal(world_int(w,
+			     "SELECT n.billed_to_us IS NOT DISTINCT FROM was.billed_to_us FROM "
+			     "node n JOIN was USING (id) WHERE id = 2"),
+	    1);
+	world_sql(w, "DROP TRIGGER refuse ON ledger");
+	all_billed_exactly(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -315,6 +381,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
 		cmocka_unit_test(
 		    test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
+		cmocka_unit_test(test_machines_of_one_pool_are_billed_together_and_each_exactly),
+		cmocka_unit_test(test_a_machine_whose_line_is_refused_keeps_no_other_from_its_bill),
 		cmocka_unit_test(
 		    test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere),
 	};

@@ -313,7 +313,15 @@ static int64_t billed_at(int32_t pool, int64_t at_us)
 	struct pg_req req = { 0 };
 	int64_t ret;
 
-	q_engine_bill_prices(pg, &req, &(struct q_engine_bill_prices){ pool, at_us, at_us + 1 },
+	q_engine_bill_prices(pg, &req,
+	    &(struct q_engine_bill_prices){ .span =
+						&(struct q_engine_bill_prices_span){
+						    .node_id = 1,
+						    .pool_id = pool,
+						    .from_us = at_us,
+						    .to_us = at_us + 1,
+						},
+		.span_n = 1 },
 	    no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(q_engine_bill_prices_rows(&req, arena, &rows), 1);

@@ -36,6 +36,7 @@ static const struct gate {
 	{ "engine_reap_due", IF("n.terminating"), 0 },
 	{ "engine_watch_due", IF("n.booting OR n.ready OR n.draining"), 0 },
 	{ "engine_watch_places", IF("n.booting OR n.ready OR n.draining OR n.terminating"), 0 },
+	{ "engine_watch_odd", IF("n.booting OR n.ready"), 0 },
 	{ "engine_stream_places", IF("n.live"), 0 },
 	{ "engine_credit_due", IF("n.reclaimed"), 0 },
 	{ "engine_bill_due", "CASE WHEN n.unbilled THEN 0 ELSE n.billed_to END", 1 },

@@ -14,60 +14,73 @@ WHERE n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NUL
 	AND coalesce(n.ended_us <= $2 OR n.ended_us > $3, coalesce(n.billed_to_us, n.launched_us) <= $1)
 ORDER BY n.ended_us IS NULL, coalesce(n.billed_to_us, n.launched_us), n.id LIMIT 200
 
--- Returns the prices of a pool in force in [from, to), beginning with the one in force at its
--- start.
+-- Returns for each span the prices of its pool in force in [from, to), beginning with the one in
+-- force at its start.
 -- name: engine_bill_prices
--- params: pool_id int4, from_us int8, to_us int8
--- rows: many effective_us int8, price_micros int8, observed_us int8
+-- params: span[]
+-- rows_in: span (node_id int8, pool_id int4, from_us int8, to_us int8)
+-- rows: many node_id int8, effective_us int8, price_micros int8, observed_us int8
 -- writes: no
 -- lane: long
-SELECT effective_us, price_micros, observed_us FROM (
-	(SELECT effective_us, price_micros, observed_us FROM price_dated
-		WHERE pool_id = $1 AND effective_us <= $2
+SELECT s.node_id, p.effective_us, p.price_micros, p.observed_us
+FROM unnest($1, $2, $3, $4) s (node_id, pool_id, from_us, to_us) CROSS JOIN LATERAL (
+	(SELECT effective_us, price_micros, observed_us FROM price_dated d
+		WHERE d.pool_id = s.pool_id AND effective_us <= s.from_us
 		ORDER BY observed_us DESC LIMIT 1)
 	UNION ALL
-	(SELECT effective_us, price_micros, observed_us FROM price_dated
-		WHERE pool_id = $1 AND effective_us > $2 AND effective_us < $3 AND observed_us > $2 - 86400000000)) p
-ORDER BY effective_us, observed_us
+	(SELECT effective_us, price_micros, observed_us FROM price_dated d
+		WHERE d.pool_id = s.pool_id AND effective_us > s.from_us AND effective_us < s.to_us
+			AND observed_us > s.from_us - 86400000000)) p
+ORDER BY s.node_id, p.effective_us, p.observed_us
 
 -- name: engine_bill_attempts
--- params: node_id int8, from_us int8, to_us int8
--- rows: many job_id int8, epoch int4, from_us int8, to_us int8
+-- params: span[]
+-- rows_in: span (node_id int8, from_us int8, to_us int8)
+-- rows: many node_id int8, job_id int8, epoch int4, from_us int8, to_us int8
 -- writes: no
 -- lane: long
-SELECT job_id, epoch, created_us, coalesce(ended_us, 0) FROM attempt
-WHERE node_id = $1 AND created_us < $3 AND (ended_us IS NULL OR ended_us > $2)
-ORDER BY created_us
+SELECT s.node_id, a.job_id, a.epoch, a.created_us, coalesce(a.ended_us, 0)
+FROM unnest($1, $2, $3) s (node_id, from_us, to_us) CROSS JOIN LATERAL (
+	SELECT * FROM attempt a WHERE a.node_id = s.node_id AND a.created_us < s.to_us
+		AND (a.ended_us IS NULL OR a.ended_us > s.from_us)) a
+ORDER BY s.node_id, a.created_us
 
+-- Bills a group of machines: each to its to_us, if it was billed to its from_us (first: never).
+-- Otherwise another daemon billed it, and its lines are left out. Machines come in the order of
+-- their ids, as in engine_watch_seen, so that the two never wait for each other.
 -- name: engine_bill_write
--- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market market,
---   line[], fence int8
--- rows_in: line (kind text, job_id int8, epoch int4, from_us int8, to_us int8, price_micros int8,
---   price_observed_us int8, amount_micros int8)
--- rows: 0..1 id int8
+-- params: machine[], line[], at_us int8, day int4, fence int8
+-- rows_in: machine (node_id int8, from_us int8, to_us int8, first bool)
+-- rows_in: line (node_id int8, kind text, job_id int8, epoch int4, from_us int8, to_us int8,
+--   price_micros int8, price_observed_us int8, amount_micros int8)
+-- rows: many id int8
 -- writes: yes
 -- lane: long
 -- wakes: ledger
 WITH n AS (
-	UPDATE node SET billed_to_us = $3
-	WHERE id = $1 AND billed_to_us IS NOT DISTINCT FROM CASE WHEN $4 THEN NULL ELSE $2 END
-		AND (ended_us IS NULL OR ended_us >= $3)
+	UPDATE node SET billed_to_us = m.t
+	FROM unnest($1, $2, $3, $4) m (id, f, t, first)
+	WHERE node.id = m.id AND node.billed_to_us IS NOT DISTINCT FROM CASE WHEN m.first THEN NULL ELSE m.f END
+		AND (node.ended_us IS NULL OR node.ended_us >= m.t)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
-	RETURNING id, pool_id, fleet_id
+	RETURNING node.id, node.pool_id, node.fleet_id, m.t, m.t - m.f AS us
 ), l AS (
 	INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, team, project, class, from_us, to_us,
 		price_micros, price_observed_us, amount_micros)
-	SELECT $5, s.kind, n.id, n.pool_id, $7, nullif(s.job, 0), nullif(s.epoch, 0),
+	SELECT $14, s.kind, n.id, n.pool_id, p.market, nullif(s.job, 0), nullif(s.epoch, 0),
 		coalesce(j.team, f.team, ''), coalesce(j.project, f.project, ''), coalesce(j.class, ''),
 		s.f, s.t, s.price, s.observed, s.amount
-	FROM n, unnest($8, $9, $10, $11, $12, $13, $14, $15) s (kind, job, epoch, f, t, price, observed, amount)
+	FROM unnest($5, $6, $7, $8, $9, $10, $11, $12, $13) s (node, kind, job, epoch, f, t, price, observed, amount)
+	JOIN n ON n.id = s.node JOIN pool p ON p.id = n.pool_id
 	LEFT JOIN job j ON j.id = s.job
-	LEFT JOIN fleet f ON f.id = (SELECT fleet_id FROM node WHERE node.id = $1)
+	LEFT JOIN fleet f ON f.id = n.fleet_id
+	ORDER BY n.id, s.f
 ), d AS (
-	INSERT INTO pool_day AS d (pool_id, day, node_us) SELECT pool_id, $6, $3 - $2 FROM n
+	INSERT INTO pool_day AS d (pool_id, day, node_us) SELECT pool_id, $15, sum(us) FROM n GROUP BY pool_id ORDER BY pool_id
 	ON CONFLICT (pool_id, day) DO UPDATE SET node_us = d.node_us + excluded.node_us
 ), h AS (
-	INSERT INTO pool_hour AS h (pool_id, at_hour, node_us) SELECT pool_id, ($3 - 1) / 3600000000, $3 - $2 FROM n
+	INSERT INTO pool_hour AS h (pool_id, at_hour, node_us)
+	SELECT pool_id, (t - 1) / 3600000000, sum(us) FROM n GROUP BY 1, 2 ORDER BY 1, 2
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET node_us = h.node_us + excluded.node_us
 )
 SELECT id FROM n

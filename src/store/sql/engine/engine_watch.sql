@@ -1,24 +1,30 @@
 -- The providers' reports about our nodes.
 
--- Returns the places of our nodes; without whole, those of nodes that are odd (index node_odd).
+-- Returns the places of our nodes.
 -- name: engine_watch_places
--- params: at_us int8, silent_us int8, whole bool
--- rows: many provider text, region text, nodes int8, hurry bool
+-- rows: many provider text, region text
 -- writes: no
-SELECT p.provider, p.region, count(*), bool_or(CASE n.state
+SELECT DISTINCT p.provider, p.region
+FROM (SELECT DISTINCT pool_id FROM node -- index node_watched
+	WHERE state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND ref IS NOT NULL) n
+JOIN pool p ON p.id = n.pool_id
+
+-- Returns the places of nodes that boot or are odd (index node_odd), so it costs these nodes.
+-- Column hurry: one of them is silent, or has just come to enrol.
+-- name: engine_watch_odd
+-- params: at_us int8, silent_us int8
+-- rows: many provider text, region text, hurry bool
+-- writes: no
+SELECT p.provider, p.region, bool_or(CASE n.state
 		WHEN 'READY' THEN coalesce(n.last_seen_us, n.ready_us, 0) < $1 - $2
 			AND coalesce(n.provider_seen_us, 0) < $1 - 3000000
-		WHEN 'BOOTING' THEN EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id
-			AND e.verdict = '' AND e.asked_us > coalesce(n.provider_seen_us, 0))
-		ELSE false END)
-FROM (SELECT * FROM node
-	WHERE $3 AND state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
-	UNION ALL SELECT * FROM node WHERE NOT $3 AND state IN ('BOOTING', 'READY')
-		AND (state = 'BOOTING' OR gone_seen > 0 OR suspect_us IS NOT NULL
-			OR provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted',
-				'failed', 'failed_no_capacity', 'failed_quota'))) n
-JOIN pool p ON p.id = n.pool_id
-WHERE n.ref IS NOT NULL
+		ELSE EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id
+			AND e.verdict = '' AND e.asked_us > coalesce(n.provider_seen_us, 0)) END)
+FROM node n JOIN pool p ON p.id = n.pool_id
+WHERE n.ref IS NOT NULL AND n.state IN ('BOOTING', 'READY')
+	AND (n.state = 'BOOTING' OR n.gone_seen > 0 OR n.suspect_us IS NOT NULL
+		OR n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted',
+			'failed', 'failed_no_capacity', 'failed_quota'))
 GROUP BY 1, 2
 
 -- Paged: after is the last id of the previous page.
