@@ -2,6 +2,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "price_world.h"
+
+#include "store/q.h"
 #include "store/price.h"
 
 static void confirmed_are(const char *want)
@@ -190,6 +192,53 @@ static void a_small_feed_reads_only_its_own_pools(void **state)
 	    1);
 }
 
+/* Ages the prices at a time. Returns when the next one can become stale, 0 = none can. */
+static int64_t prices_age(int64_t now_us, int64_t changed)
+{
+	struct q_market_prices_age_row *row;
+	struct pg_req req = { 0 };
+	int64_t next;
+
+	q_market_prices_age(pg, &req,
+	    &(struct q_market_prices_age){ .now_us = now_us,
+		.spot_us = 100,
+		.on_demand_us = 1000,
+		.frozen_us = 500,
+		.fence = 1 },
+	    no_done);
+	assert_true(test_op_wait(&req.op));
+	assert_int_equal(q_market_prices_age_rows(&req, arena, &row), 1);
+	assert_int_equal(row->changed, changed);
+	next = row->has_next_us ? row->next_us : 0;
+	pg_req_fini(&req);
+	return next;
+}
+
+/* Nothing is due before the time that a look returns, so the engine need not look before. */
+static void a_look_at_ages_says_when_the_next_is_due(void **state)
+{
+	const struct point in[] = { { 1, 500, 0, NOW_US }, { 2, 700, 0, NOW_US + 50 } };
+	const struct point again[] = { { 1, 500, 0, NOW_US + 400 } };
+
+	(void)state;
+	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
+	prices_pools_make(2);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(in, 2);
+	assert_int_equal(prices_age(NOW_US + 100, 0), NOW_US + 300);
+	assert_int_equal(prices_age(NOW_US + 300, 0), NOW_US + 300);
+	assert_int_equal(prices_age(NOW_US + 301, 1), NOW_US + 350);
+	assert_int_equal(prices_age(NOW_US + 351, 1), 0);
+	/* A new poll makes the first fresh, without a look. It is frozen later. */
+	prices_ingest(again, 1);
+	assert_string_equal(testdb_text(dsn,
+				"SELECT string_agg(state, ' ' ORDER BY pool_id) FROM pool_latest"),
+	    "fresh stale");
+	assert_int_equal(prices_age(NOW_US + 600, 1), NOW_US + 700);
+	assert_string_equal(testdb_text(dsn, "SELECT state FROM pool_latest WHERE pool_id = 1"),
+	    "frozen");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +246,7 @@ int main(void)
 		T(a_poll_without_the_lease_confirms_only_its_own_pools),
 		T(a_poll_means_the_same_as_a_time_in_each_row),
 		T(a_small_feed_reads_only_its_own_pools),
+		T(a_look_at_ages_says_when_the_next_is_due),
 	};
 
 	return STORE_TESTS(tests);
