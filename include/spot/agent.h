@@ -85,18 +85,24 @@
  * POST /v1/agent/notice
  *
  *   - request: {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?,
- *     "source", "raw"}
+ *     "source", "raw", "heard_ago_us"?}
  *   - 200: {}
  *
  *   With left_us the source gave a duration. It counts from the arrival, not by the machine's
- *   clock.
+ *   clock. The agent heard the notice heard_ago_us before this request.
  *
  * POST /v1/agent/report
  *
  *   - request: {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done",
- *     "steps_total", "exit_code"?, "exit_signal"?, "reason"?, "why", "signalled_us"?}
+ *     "steps_total", "exit_code"?, "exit_signal"?, "reason"?, "why", "signalled_us"?,
+ *     "left_signal_ago_us"?, "left_saved_ago_us"?, "first_step_ago_us"?}
  *   - 200: {}
  *   - 409: stale_epoch
+ *
+ *   The last three are durations up to this report, since the two clocks may differ. The first
+ *   counts from the agent's request to the job to save and leave. The second counts from the job's
+ *   confirmation of that save, the third from its first progress beyond steps_start. The daemon
+ *   measures recoveries by them.
  *
  *   The reason is "ok", "error", "setup_failed", "drained" or "killed". EXITED with "drained"
  *   follows the commit of the last checkpoint.

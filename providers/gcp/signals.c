@@ -18,6 +18,8 @@ struct signalling {
 	struct gcp_pair *pairs;
 	size_t n, from, asked, budget;
 	const char *version; /* NULL = the project has no advice */
+	/* v1 takes no SPOT in advice.capacity; it took one in this call */
+	bool capacity_beta, capacity_v1;
 	bool begun;
 	struct spot_signal *items;
 	size_t items_n, cap;
@@ -72,7 +74,8 @@ static enum spot_step capacity_send(struct gcp *self, struct spot_call *c,
 	    "distributionPolicy", "targetShape", "ANY", "instanceFlexibilityPolicy",
 	    "instanceSelections", "type", "machineTypes", p->type);
 
-	return gcp_advice_send(self, c, x->version, p->region, CAPACITY, doc);
+	return gcp_advice_send(self, c, x->capacity_beta ? "beta" : x->version, p->region, CAPACITY,
+	    doc);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -160,6 +163,12 @@ static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct
 		x->version = strcmp(x->version, "v1") == 0 ? "beta" : NULL;
 		return SPOT_STEP_NONE;
 	}
+	/* Some deployments of v1 know advice.capacity for FLEX_START alone. */
+	if (c->in->status == 400 && st->at == ASK_CAPACITY && !x->capacity_beta &&
+	    !x->capacity_v1 && strcmp(x->version, "v1") == 0) {
+		x->capacity_beta = true;
+		return SPOT_STEP_NONE;
+	}
 	s = gcp_reply(self, c, what, NULL, &doc);
 	if (s == SPOT_FAIL &&
 	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
@@ -167,6 +176,7 @@ static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct
 		return SPOT_STEP_NONE;
 	}
 	if (s == SPOT_STEP_NONE) {
+		x->capacity_v1 |= st->at == ASK_CAPACITY && !x->capacity_beta;
 		s = st->at == ASK_HISTORY ? history_read(self, c, x, doc)
 					  : capacity_read(self, c, x, doc);
 	} else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED)) {

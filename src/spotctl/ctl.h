@@ -90,9 +90,13 @@ int opts_parse(struct ctl *c, int argc, char **argv); /* 0 or CTL_USAGE */
 int opts_parse_front(struct ctl *c, int argc, char **argv);
 const char *opt_value(const struct ctl *c, const char *name); /* NULL = not given */
 bool opt_flag(const struct ctl *c, const char *name);
+/* Appends "&NAME=time" to *path if the option was given: a time, or a duration back from now. */
+int time_param(struct ctl *c, const char *name, char **path);
 bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *common);
 /* "path?a=b&c=d" of the options that are query parameters. */
 char *opts_path(struct ctl *c, const char *path);
+/* refs.c: puts ids in the place of the names of jobs, in arguments and in --job. */
+int refs_resolve(struct ctl *c);
 /* settings.c: flags > SPOTCTL_URL, SPOTCTL_TOKEN_FILE, SPOTCTL_CA_FILE > config file > loopback
  * default. 0 or exit code */
 int settings_load(struct ctl *c);
@@ -171,6 +175,7 @@ enum cell_kind {
 	CELL_INTERVAL, /* of a hazard: "0.0012..0.0340" */
 	CELL_CAPACITY, /* of the capacity signals */
 	CELL_NUMBER, /* text that is a number, set to the right */
+	CELL_SPAN, /* seconds: "0.012s", "4.2s", "2m05s" */
 	/* six decimals; whole numbers are micro-dollars. For what is added up by hand */
 	CELL_FINE
 };
@@ -228,6 +233,7 @@ COMMAND(providers);
 COMMAND(quota);
 COMMAND(backtest);
 COMMAND(rebalance_report);
+COMMAND(report_recovery);
 COMMAND(supply);
 COMMAND(queue);
 COMMAND(leaks);

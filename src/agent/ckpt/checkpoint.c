@@ -186,6 +186,9 @@ static void save_ask(struct agent *a)
 	}
 	if (asked) {
 		c->signalled_wall_us = agent_wall_us(a);
+		if (c->leave && c->left_signal_us == 0) {
+			c->left_signal_us = a->now_us;
+		}
 		log_info("job.signalled", STR("job", j->id), STR("signal", j->signal),
 		    STR("reason", c->reason),
 		    DUR("after",
@@ -281,6 +284,16 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+static void saved_mark(struct agent *a)
+{
+	struct ckpt *c = &a->ckpt;
+
+	c->saved = true;
+	if (c->leave && c->left_signal_us != 0 && c->left_saved_us == 0) {
+		c->left_saved_us = a->now_us;
+	}
+}
+
 static bool saved_look(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
@@ -288,7 +301,7 @@ static bool saved_look(struct agent *a)
 
 	job_progress_read(&a->job);
 	if (word_read(a, &w)) {
-		c->saved = true;
+		saved_mark(a);
 		c->steps = w.steps;
 	}
 	return c->saved;
@@ -349,7 +362,8 @@ static void step_stop(struct agent *a)
 	}
 	/* The job may have saved once more at its end. An exit with 0 counts as saved, too. */
 	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0') {
-		c->saved = c->by_end = true;
+		saved_mark(a);
+		c->by_end = true;
 	}
 	if (j->exit_code == 0 && (j->finished || !word_read(a, &w))) {
 		c->steps = j->steps_done;

@@ -81,6 +81,8 @@ struct ckpt {
 	int64_t asked_steps; /* the job's progress when the agent asked it to save */
 	struct job_signalled signalled;
 	int64_t signalled_wall_us; /* wall clock of the last signal to save; 0 = never */
+	/* the job was first asked to save and leave, and confirmed that save; 0 = never */
+	int64_t left_signal_us, left_saved_us;
 	int64_t steps;
 	/* scan */
 	pid_t scan_pid;

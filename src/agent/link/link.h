@@ -79,6 +79,7 @@ struct report {
 	bool sent_saving;
 	int64_t sent_steps, sent_us;
 	int64_t sent_signalled_us;
+	int sent_marks, flying_marks;
 	enum job_phase flying_phase;
 	bool flying_saving;
 	int64_t flying_steps, flying_signalled_us;

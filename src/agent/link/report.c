@@ -77,6 +77,7 @@ static void report_done(void *agent, const struct http_reply *reply)
 	p->sent_saving = p->flying_saving;
 	p->sent_steps = p->flying_steps;
 	p->sent_signalled_us = p->flying_signalled_us;
+	p->sent_marks = p->flying_marks;
 	p->sent_us = a->now_us;
 	if (p->flying_phase == JOB_ENDED && a->job.phase == JOB_ENDED) {
 		a->job.phase = JOB_REPORTED;
@@ -96,6 +97,39 @@ static const char *phase_name(const struct report *p, enum job_phase phase)
 	return phase == JOB_RUNNING ? "RUNNING" : "SETUP";
 }
 
+/* The moments that the daemon measures recoveries by. */
+struct mark {
+	const char *name;
+	int64_t at_us; /* 0 = not yet */
+};
+
+static int marks_get(const struct agent *a, struct mark ret[3])
+{
+	int n = 0;
+
+	ret[0] = (struct mark){ "left_signal_ago_us", a->ckpt.left_signal_us };
+	ret[1] = (struct mark){ "left_saved_ago_us", a->ckpt.left_saved_us };
+	ret[2] = (struct mark){ "first_step_ago_us", a->job.first_step_us };
+	for (int i = 0; i < 3; i++) {
+		n += ret[i].at_us != 0;
+	}
+	return n;
+}
+
+/* Durations, since the two clocks may differ. */
+static void marks_put(struct agent *a, json_t *o)
+{
+	struct mark marks[3];
+
+	a->report.flying_marks = marks_get(a, marks);
+	for (int i = 0; i < 3; i++) {
+		if (marks[i].at_us != 0) {
+			(void)json_object_set_new(o, marks[i].name,
+			    json_integer(MAX(a->now_us - marks[i].at_us, INT64_C(0))));
+		}
+	}
+}
+
 static void report_send(struct agent *a, enum job_phase phase)
 {
 	struct report *p = &a->report;
@@ -113,6 +147,7 @@ static void report_send(struct agent *a, enum job_phase phase)
 		(void)json_object_set_new(o, "signalled_us",
 		    json_integer(a->ckpt.signalled_wall_us));
 	}
+	marks_put(a, o);
 	if (phase == JOB_ENDED) {
 		(void)json_object_set_new(o, "reason", json_string(j->reason));
 		if (j->exit_signal != 0) {
@@ -124,12 +159,24 @@ static void report_send(struct agent *a, enum job_phase phase)
 	p->call = daemon_post(a, "report", o, 15 * SPOT_US_PER_S, report_done);
 }
 
+static void first_step_look(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	if (j->phase == JOB_RUNNING && j->first_step_us == 0) {
+		job_progress_read(j);
+		j->first_step_us = j->steps_done > j->steps_start ? a->now_us : 0;
+	}
+}
+
 void report_step(struct agent *a)
 {
 	struct report *p = &a->report;
 	struct job *j = &a->job;
+	struct mark marks[3];
 	bool due;
 
+	first_step_look(a);
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || j->phase == JOB_NONE ||
 	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !retry_due(a, &p->backoff)) {
 		return;
@@ -143,7 +190,8 @@ void report_step(struct agent *a)
 		return;
 	}
 	due = j->phase != p->sent_phase || report_is_saving(a) != p->sent_saving ||
-	    a->ckpt.signalled_wall_us != p->sent_signalled_us;
+	    a->ckpt.signalled_wall_us != p->sent_signalled_us ||
+	    marks_get(a, marks) != p->sent_marks;
 	if (!due && a->now_us >= p->sent_us + a->sample_us) {
 		job_progress_read(j);
 		due = j->steps_done != p->sent_steps;

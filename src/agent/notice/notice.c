@@ -90,6 +90,7 @@ static void notice_take(struct agent *a, int kind, int64_t deadline_wall_us, int
 		rebalance_save(a);
 	}
 	p->wanted = true;
+	p->seen_us = p->seen_us != 0 ? p->seen_us : a->now_us;
 	p->kind = kinds[kind];
 	p->deadline_wall_us = deadline_wall_us;
 	p->deadline_us = deadline_us;
@@ -173,6 +174,8 @@ void notice_step(struct agent *a)
 			(void)json_object_set_new(body, "left_us",
 			    json_integer((json_int_t)MAX(p->deadline_us - a->now_us, INT64_C(0))));
 		}
+		(void)json_object_set_new(body, "heard_ago_us",
+		    json_integer(MAX(a->now_us - p->seen_us, INT64_C(0))));
 		p->call = daemon_post(a, "notice", body, POST_TIMEOUT_US, dones[i]);
 	}
 }

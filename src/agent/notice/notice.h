@@ -49,6 +49,7 @@ struct notice_post { /* a notice for the daemon */
 	int64_t deadline_us; /* if the source gave a duration; 0 = it gave a time */
 	const char *source;
 	char raw[1024];
+	int64_t seen_us; /* when the source was first heard */
 };
 struct notice {
 	struct notice_key action, rebalance, maintenance; /* AWS */

@@ -73,6 +73,7 @@ struct job {
 	int64_t told_again_us; /* time of the last report_again; 0 = never */
 	/* progress */
 	int64_t steps_done, steps_total;
+	int64_t first_step_us; /* the first progress beyond steps_start was read; 0 = not yet */
 	int watch; /* inotify of dir */
 };
 

@@ -39,6 +39,16 @@ void agent_stale(struct areq *q, int64_t job, int32_t epoch)
 	    "attempt %d of job 'j%" PRId64 "' no longer belongs to this node; stop it", epoch, job);
 }
 
+/* Reads the time of a moment that the agent reports as a duration up to now. */
+static bool mark_read(const struct areq *q, const json_t *body, const char *name, int64_t *ret,
+    struct spot_err *err)
+{
+	int64_t ago = json_i64(body, name, -1, err);
+
+	*ret = q->now_us - MIN(ago, LEFT_MAX_US);
+	return ago >= 0;
+}
+
 static void notice_written(struct areq *q)
 {
 	areq_done(q);
@@ -50,7 +60,7 @@ void post_notice(struct areq *q)
 {
 	struct spot_err err = { 0 };
 	const char *kind, *source, *raw;
-	int64_t deadline, left;
+	int64_t deadline, left, heard;
 	json_t *body;
 
 	if (!agent_body(q, &body)) {
@@ -61,6 +71,7 @@ void post_notice(struct areq *q)
 	left = json_i64(body, "left_us", -1, &err);
 	source = json_str(body, "source", "agent", &err);
 	raw = json_str(body, "raw", "", &err);
+	heard = mark_read(q, body, "heard_ago_us", &heard, &err) ? heard : q->now_us;
 	if (err.rc != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
 		return;
@@ -80,7 +91,8 @@ void post_notice(struct areq *q)
 		deadline = q->now_us + MIN(left, LEFT_MAX_US);
 	}
 	SQL(q, api_agent_notice, notice_written, .node_id = q->who.node_id, .kind = kind,
-	    .deadline_us = deadline, .source = source, .raw = raw, .at_us = q->now_us);
+	    .deadline_us = deadline, .source = source, .raw = raw, .at_us = q->now_us,
+	    .heard_us = heard);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -135,6 +147,9 @@ void post_report(struct areq *q)
 	p.why = json_str(body, "why", "", &err);
 	p.signalled_us = json_i64(body, "signalled_us", 0, &err);
 	p.has_signalled_us = p.signalled_us > 0;
+	p.has_left_signal_us = mark_read(q, body, "left_signal_ago_us", &p.left_signal_us, &err);
+	p.has_left_saved_us = mark_read(q, body, "left_saved_ago_us", &p.left_saved_us, &err);
+	p.has_first_step_us = mark_read(q, body, "first_step_ago_us", &p.first_step_us, &err);
 	if (err.rc != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
 		return;
@@ -156,13 +171,12 @@ void post_report(struct areq *q)
 		return;
 	}
 	q->own = r;
-	SQL(q, api_agent_report, report_done, .node_id = q->who.node_id, .job_id = r->claim.job,
-	    .epoch = r->claim.epoch, .phase = p.phase, .steps_done = p.steps_done,
-	    .steps_total = p.steps_total, .has_exit_code = p.has_exit_code,
-	    .exit_code = p.exit_code, .has_exit_signal = p.has_exit_signal,
-	    .exit_signal = p.exit_signal, .reason = p.reason, .why = p.why,
-	    .has_signalled_us = p.has_signalled_us, .signalled_us = p.signalled_us,
-	    .at_us = q->now_us);
+	p.node_id = q->who.node_id;
+	p.job_id = r->claim.job;
+	p.epoch = r->claim.epoch;
+	p.at_us = q->now_us;
+	areq_sql_begin(q, report_done);
+	q_api_agent_report(areq_pg(q), &q->pg, &p, areq_sql_done);
 }
 
 /* ---- logs ------------------------------------------------------------------------------------ */

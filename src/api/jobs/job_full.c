@@ -162,7 +162,8 @@ static void plain_read(struct areq *q, const struct pg_result *r, size_t at)
 	b = job_begin(q, &q_shape_api_jobs_plain, r, at);
 	sbuf_puts(b,
 	    ",\"pool\":null,\"node\":null,\"market\":null,\"attempts\":0,\"interruptions\":0,"
-	    "\"checkpoint\":null,\"attempts_list\":[],\"checkpoints\":[],\"lost_steps\":0,"
+	    "\"checkpoint\":null,\"attempts_list\":[],\"recoveries\":[],\"checkpoints\":[],\"lost_"
+	    "steps\":0,"
 	    "\"budget\":null");
 	job_reply(q, b,
 	    &(struct job_ends){ row.saves, false, row.has_not_before_us, row.not_before_us });

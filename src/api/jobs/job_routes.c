@@ -43,6 +43,10 @@ static const struct route rows[] = {
 	    200, NULL, NULL,
 	    "Returns log text from `offset` on. X-Log-Epoch and X-Log-Next go into the next "
 	    "request; X-Log-End: 1 means that the log is complete."),
+	ROUTE_READ("/v1/recovery", get_recovery, "since", "RecoveryReport",
+	    "Reports by provider how jobs recovered from notices and losses since `since` "
+	    "(default: 30 days ago). Shows the success rate, the saves inside the notice window, "
+	    "and the time of each phase."),
 	ROUTE_READ("/v1/checkpoints/{checkpoint}", get_checkpoint, "", "CheckpointDetail",
 	    "Shows one checkpoint and the location of each of its chunks."),
 	ROUTE("POST", "/v1/jobs/{job}/cancel", ENGINEER, post_job_cancel, ROUTE_BODY_SMALL, "", 202,

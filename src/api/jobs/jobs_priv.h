@@ -35,6 +35,7 @@ void get_checkpoint(struct areq *q);
 void get_classes(struct areq *q);
 void get_gpus(struct areq *q);
 void get_job_logs(struct areq *q);
+void get_recovery(struct areq *q);
 void get_queue(struct areq *q);
 void get_shares(struct areq *q);
 void put_share(struct areq *q);

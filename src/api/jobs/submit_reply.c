@@ -76,7 +76,7 @@ void submit_reply(struct areq *q, const struct job_spec *spec,
 	    ",\"cancel_at\":null,\"steps_done\":0,\"steps_total\":0,\"restarts\":0,\"reason\":\"\","
 	    "\"why\":\"\",\"pool\":null,\"node\":null,\"market\":null,\"attempts\":0,"
 	    "\"interruptions\":0,\"cost_micros\":0,\"cost_usd\":0.0,\"checkpoint\":null,"
-	    "\"lost_steps\":0,\"attempts_list\":[],\"checkpoints\":[]");
+	    "\"lost_steps\":0,\"attempts_list\":[],\"recoveries\":[],\"checkpoints\":[]");
 	text_add(&b, "not_stored", job_not_stored(q, !str_empty(spec->checkpoint.path)));
 	text_add(&b, "source", row->source);
 	text_add(&b, "not_before_at",

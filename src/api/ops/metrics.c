@@ -148,6 +148,14 @@ static const struct row_metric {
 	    "Moves of the last 30 days: predicted saving, cost of staying at the price of that "
 	    "time, amount paid, difference (earned). The report of 'spotctl rebalance report' "
 	    "uses the prices since." },
+	{ "spot_recoveries_open", "provider",
+	    "Attempts of 30 days whose machine got a notice or was lost, and whose job makes no "
+	    "progress yet." },
+	{ "spot_recovery_success_ratio", "provider",
+	    "Share of the recoveries of 30 days after which the job made progress. The others "
+	    "ended with a failed job." },
+	{ "spot_recovery_saves_in_window_ratio", "provider",
+	    "Share of the saves after a notice, of 30 days, that were durable by its deadline." },
 	{ "spot_supply_groups", "state",
 	    "Groups of provider, region and GPU with easy or tight spot supply, of those tried "
 	    "recently." },
@@ -215,6 +223,7 @@ PART0(work)
 PART(market)
 PART0(record)
 PART(moves)
+PART(recovered)
 PART(teams)
 PART(upkeep)
 
@@ -226,6 +235,7 @@ static const struct metric_part {
 	{ ask_market, q_api_metrics_market_rows },
 	{ ask_record, q_api_metrics_record_rows },
 	{ ask_moves, q_api_metrics_moves_rows },
+	{ ask_recovered, q_api_metrics_recovered_rows },
 	{ ask_teams, q_api_metrics_teams_rows },
 	{ ask_upkeep, q_api_metrics_upkeep_rows },
 };
@@ -234,12 +244,22 @@ struct scrape {
 	size_t at; /* the part being read */
 	struct q_metric_row *rows[ARRAY_LEN(parts)];
 	size_t n[ARRAY_LEN(parts)];
+	struct q_api_metrics_recovery_row *recovery;
+	size_t recovery_n;
 };
 
 static void part_ask(struct areq *q, const struct scrape *s)
 {
 	parts[s->at].ask(q);
 	q->failed = metrics_alone;
+}
+
+static void recovery_read(struct areq *q)
+{
+	struct scrape *s = q->own;
+
+	s->recovery_n = q_api_metrics_recovery_rows(&q->pg, q->arena, &s->recovery);
+	put_reply(q, true);
 }
 
 static void metrics_next(struct areq *q)
@@ -250,7 +270,8 @@ static void metrics_next(struct areq *q)
 	if (++s->at < ARRAY_LEN(parts)) {
 		part_ask(q, s);
 	} else {
-		put_reply(q, true);
+		SQL0(q, api_metrics_recovery, recovery_read);
+		q->failed = metrics_alone;
 	}
 }
 
@@ -273,6 +294,35 @@ static void put_rows(struct sbuf *o, const struct q_metric_row *rows, size_t n)
 	}
 }
 
+static void put_recovery(struct sbuf *o, const struct q_api_metrics_recovery_row *rows, size_t n)
+{
+	if (n > 0) {
+		sbuf_puts(o,
+		    "# HELP spot_recovery_seconds Phases of ended recoveries, from a notice or a "
+		    "loss to the job's progress. Each begins at the end of the one before: signal, "
+		    "saved, committed; wanted, launched, enrolled, first_step. total: from the "
+		    "notice.\n"
+		    "# TYPE spot_recovery_seconds histogram\n");
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct q_api_metrics_recovery_row *r = &rows[i];
+		char labels[256];
+
+		(void)snprintf(labels, sizeof(labels), "phase=\"%s\",provider=\"%s\"", r->phase,
+		    r->provider);
+		if (r->le_us > 0) {
+			sbuf_printf(o, "spot_recovery_seconds_bucket{%s,le=\"%g\"} %" PRId64 "\n",
+			    labels, (double)r->le_us / 1e6, r->n);
+			continue;
+		}
+		sbuf_printf(o,
+		    "spot_recovery_seconds_bucket{%s,le=\"+Inf\"} %" PRId64
+		    "\nspot_recovery_seconds_sum{%s} %.15g\n"
+		    "spot_recovery_seconds_count{%s} %" PRId64 "\n",
+		    labels, r->n, labels, (double)r->us / 1e6, labels, r->n);
+	}
+}
+
 static void put_reply(struct areq *q, bool rows)
 {
 	const struct scrape *s = q->own;
@@ -282,6 +332,9 @@ static void put_reply(struct areq *q, bool rows)
 	put_one(&o, "spot_up", "gauge", "1 if the database answered this scrape, else 0.", rows);
 	for (size_t i = 0; rows && i < ARRAY_LEN(parts); i++) {
 		put_rows(&o, s->rows[i], s->n[i]);
+	}
+	if (rows) {
+		put_recovery(&o, s->recovery, s->recovery_n);
 	}
 	put_served(q->api, &o);
 	put_latency(q->api, &o);

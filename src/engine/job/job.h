@@ -7,6 +7,7 @@ extern const struct recon_kind drain_kind; /* notices, cancellations, ends and l
 extern const struct recon_kind gang_kind; /* gangs: acquired, held, assigned whole or given up */
 extern const struct recon_kind gang_ranks_kind; /* ranks of running gangs, judged together */
 extern const struct recon_kind upload_urls_kind; /* presigned URLs for announced checkpoints */
+extern const struct recon_kind recovery_kind; /* the phases of recoveries, and their histograms */
 extern const struct recon_kind dispose_kind; /* deletes objects of abandoned checkpoints */
 
 #endif

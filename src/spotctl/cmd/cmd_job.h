@@ -12,5 +12,7 @@ int job_follow(struct ctl *c, const char *job, int64_t epoch, int64_t rank, bool
  * "" if it is not. */
 const char *job_budget_words(struct ctl *c, const json_t *job);
 const char *job_parked_words(struct ctl *c, const json_t *job);
+/* Prints the job's recoveries, a line each; nothing without one. */
+void show_recoveries(struct ctl *c, const json_t *job);
 
 #endif

@@ -186,5 +186,6 @@ int cmd_job_show(struct ctl *c)
 	}
 	show_head(c, r.json);
 	show_attempts(c, r.json);
+	show_recoveries(c, r.json);
 	return CTL_OK;
 }

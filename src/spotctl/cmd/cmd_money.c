@@ -4,7 +4,7 @@
 #include "base/text/str.h"
 #include "spotctl/ctl.h"
 
-static int time_param(struct ctl *c, const char *name, char **path)
+int time_param(struct ctl *c, const char *name, char **path)
 {
 	const char *v = opt_value(c, name);
 	char buf[TIME_TEXT_MAX];

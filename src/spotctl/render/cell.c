@@ -51,6 +51,17 @@ static const char *age_text(struct ctl *c, const json_t *v)
 	return arena_strdup(c->arena, format_duration(us - us % SPOT_US_PER_S, buf));
 }
 
+static const char *span_text(struct ctl *c, const json_t *v)
+{
+	double s = json_number_value(v);
+	char buf[32];
+
+	if (s < 60) {
+		return arena_printf(c->arena, "%.*fs", s < 0.1 ? 3 : s < 10 ? 2 : 1, s);
+	}
+	return arena_strdup(c->arena, format_duration((int64_t)(s * 1e6), buf));
+}
+
 static const char *time_text(struct ctl *c, const json_t *v)
 {
 	char buf[TIME_TEXT_MAX];
@@ -182,6 +193,8 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 		return json_is_integer(v) ? usd_text(c, json_integer_value(v), 6)
 		    : exact               ? cell_plain(c, v)
 					  : number_text(c, v, 6);
+	case CELL_SPAN:
+		return exact ? cell_plain(c, v) : span_text(c, v);
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_INT:
@@ -215,6 +228,7 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 	case CELL_CAPACITY:
 		return capacity_text(c, v);
 	case CELL_NUMBER:
+	case CELL_SPAN:
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_USD:

@@ -28,6 +28,16 @@ TOOK = """SELECT (max(at_us) FILTER (WHERE now = 'BOOTING') - min(at_us) FILTER 
     FROM event WHERE entity = 'node'"""
 DEAREST = """SELECT round(total_exec_time::numeric) || ' ms, ' || calls || ' calls, ' || rows || ' rows, ' || shared_blks_hit || ' blocks: '
     || regexp_replace(left(query, 150), '\\s+', ' ', 'g') FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 25"""
+MORE_POOLS = """
+WITH was AS (SELECT count(*) AS n FROM pool), like_it AS (SELECT * FROM pool WHERE gpu_name LIKE '%%T4%%' AND offered AND provider = '%(cloud)s' LIMIT 1), p AS (
+INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib,
+	arch, quota_class, offered, seen_us)
+SELECT provider, region, 'bench-' || i %% 3, '', 'bench-' || i / 3, CASE WHEN i %% 4 = 3 THEN 'on_demand' ELSE 'spot' END,
+	CASE WHEN i %% 8 = 0 THEN gpu_name ELSE 'GPU-' || i %% 8 END, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, '', true, seen_us
+FROM like_it, was, generate_series(1, greatest(%(pools)d - was.n, 0)) i RETURNING id)
+INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source, state)
+SELECT id, 8000000 + id::int8 * 7919 %% 4000000, x.us, x.us, x.us, 'bench', 'fresh'
+FROM p, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS us) x"""
 LONGEST_S = 600
 # Region, quota, calls that launch, time to boot. Google's operation ends with the boot.
 CLOUDS = {"aws": ("us-east-1", {"region": "*", "code": "*", "vcpus": 10000000}, ("RunInstances",), "3600000"),
@@ -48,13 +58,14 @@ def cpu_s(pid):
 
 
 class World:
-    def __init__(self, build, cloud, limits, statements):
+    def __init__(self, build, cloud, limits, statements, agents=False):
         self.cloud = cloud
         region, quota, self.actions, boot_ms = CLOUDS[cloud]
+        boot_ms = "200" if agents else boot_ms
         self.dir = tempfile.mkdtemp(prefix="spotbench-")
         os.chmod(self.dir, 0o711)
         self.server = self.emulator = self.daemon = None
-        options = ["--boot-ms", boot_ms] + ([] if limits else ["--no-throttle"])
+        options = ["--boot-ms", boot_ms] + (["--agents"] if agents else []) + ([] if limits else ["--no-throttle"])
         try:
             self.server = Postgres(self.dir, SETTINGS + (("shared_preload_libraries = pg_stat_statements",) if statements else ()))
             if statements:
@@ -63,12 +74,12 @@ class World:
             self.clouds = Clouds(self.emulator, self.dir, {cloud: region})
             self.emulator.ask("POST", "/stock", {"pool": cloud, "count": None})
             self.emulator.ask("POST", "/quota", dict(quota, provider=cloud))
-            self.raise_daemon(build, limits)
+            self.raise_daemon(build, limits, {"engine": {"reclaim_cool": "1s"}} if agents else {})
         except BaseException:
             self.close()
             raise
 
-    def raise_daemon(self, build, limits):
+    def raise_daemon(self, build, limits, more):
         self.port = free_port()
         agents, state = os.path.join(self.dir, "agents"), os.path.join(self.dir, "state")
         os.makedirs(agents)
@@ -76,6 +87,7 @@ class World:
         sections = self.clouds.sections([self.cloud])
         sections["provider " + self.cloud].update({} if limits else {"rate_factor": "0"})
         sections["api"] = {"listen": "127.0.0.1:%d" % self.port, "public_url": "http://127.0.0.1:%d" % self.port, "agent_dir": agents}
+        sections.update(more)
         config = os.path.join(self.dir, "spotd.conf")
         with open(config, "w", encoding="utf-8") as f:
             f.writelines("[%s]\n%s\n" % (name, "".join("%s = %s\n" % kv for kv in keys.items())) for name, keys in sections.items())
@@ -98,6 +110,11 @@ class World:
 
     def until(self, what, sql, most_s=120):
         until(what, most_s, lambda: self.server.sql(sql).strip() in ("t", "true"), 0.1, lambda: "; " + self.daemon.text()[-1500:])
+
+    def more_pools(self, pools):
+        """Rows of dearer pools of this cloud, so that the market has as many. An eighth has the GPU that the jobs ask for."""
+        self.server.sql(MORE_POOLS % {"cloud": self.cloud, "pools": pools})
+        self.server.sql("ANALYZE")
 
     def pids(self):
         return {"spotd": self.daemon.proc.pid, "postgres": self.server.proc.pid, "cloudsim": self.emulator.proc.pid}

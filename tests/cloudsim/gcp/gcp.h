@@ -116,7 +116,8 @@ struct gcp {
 	json_t *preferences;
 	struct gcs *gcs;
 	/* control: POST /gcp/config */
-	bool advice_v1, notice_field;
+	bool advice_v1, advice_v1_spot,
+	    notice_field; /* advice_v1_spot: v1 takes SPOT in capacity */
 	int64_t rate_per_min;
 	int64_t wait_us;
 	int64_t keep_bytes; /* of each chunk of an upload; 0 = all */

@@ -246,6 +246,11 @@ void gcp_capacity(struct gcp_call *c)
 	double best = 0;
 	size_t k;
 
+	if (str_same(c->version, "v1") && !c->g->advice_v1_spot &&
+	    str_same(gcp_text(scheduling, "provisioningModel"), "SPOT")) {
+		advice_refuse(c, "instanceProperties.scheduling.provisioningModel", "SPOT", "");
+		return;
+	}
 	if (size < 1) {
 		advice_refuse(c, "size", "", "size must be at least 1.");
 		return;

@@ -15,7 +15,7 @@ static bool cloud_load(struct sim *s, struct spot_err *err)
 	if (!s->gcp) {
 		abort();
 	}
-	s->gcp->advice_v1 = s->gcp->notice_field = true;
+	s->gcp->advice_v1 = s->gcp->advice_v1_spot = s->gcp->notice_field = true;
 	s->gcp->rate_per_min = 1500;
 	s->gcp->wait_us = 120 * SPOT_US_PER_S;
 	return gcs_new(s, err) && gcp_auth_new(s, err) && gcp_schema_load(s, err) &&
@@ -69,8 +69,8 @@ static void cloud_left(const struct sim *s, json_t *left)
 static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUSED,
     struct spot_err *err)
 {
-	static const char *const known[] = { "advice_v1", "notice_field", "rate_per_min", "wait_ms",
-		"unreachable", "keep_bytes", NULL };
+	static const char *const known[] = { "advice_v1", "advice_v1_spot", "notice_field",
+		"rate_per_min", "wait_ms", "unreachable", "keep_bytes", NULL };
 	struct gcp *g = s->gcp;
 	const char *zone;
 
@@ -79,6 +79,7 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUS
 		return NULL;
 	}
 	g->advice_v1 = json_bool(doc, "advice_v1", g->advice_v1, err);
+	g->advice_v1_spot = json_bool(doc, "advice_v1_spot", g->advice_v1_spot, err);
 	g->notice_field = json_bool(doc, "notice_field", g->notice_field, err);
 	g->rate_per_min = json_i64(doc, "rate_per_min", g->rate_per_min, err);
 	g->wait_us = json_i64(doc, "wait_ms", g->wait_us / 1000, err) * 1000;
@@ -125,7 +126,8 @@ static json_t *set_quota(struct sim *s, const json_t *doc, struct arena *a UNUSE
 
 static const struct control_call gcp_calls[] = {
 	{ "POST", "/gcp/config",
-	    "{\"advice_v1\": true, \"notice_field\": true, \"rate_per_min\": N, \"wait_ms\": MS, "
+	    "{\"advice_v1\": true, \"advice_v1_spot\": true, \"notice_field\": true, "
+	    "\"rate_per_min\": N, \"wait_ms\": MS, "
 	    "\"unreachable\": PATTERN, \"keep_bytes\": N}",
 	    "{}",
 	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is the "

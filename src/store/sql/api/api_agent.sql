@@ -187,7 +187,10 @@ WITH s AS (
 	UPDATE node SET last_seen_us = greatest(coalesce(last_seen_us, 0) + 1, s.at), said_job = s.job_id, said_epoch = s.epoch, said_step = s.steps
 	FROM s WHERE node.id = s.node_id
 ), a AS (
-	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at FROM s
+	UPDATE attempt a SET steps_done = s.steps, steps_us = s.at,
+		first_step_us = coalesce(a.first_step_us,
+			CASE WHEN s.steps > a.steps_start THEN s.at END)
+	FROM s
 	WHERE a.node_id = s.node_id AND a.job_id = s.job_id AND a.epoch = s.epoch AND a.ended_us IS NULL
 		AND s.steps >= 0 AND s.steps <> a.steps_done
 	RETURNING a.job_id, a.epoch, a.rank, a.steps_done
@@ -195,16 +198,21 @@ WITH s AS (
 UPDATE job SET steps_done = a.steps_done FROM a WHERE job.id = a.job_id AND job.epoch = a.epoch AND a.rank = 0
 
 -- name: api_agent_notice
--- params: node_id int8, kind text, deadline_us int8, source text, raw text, at_us int8
+-- params: node_id int8, kind text, deadline_us int8, source text, raw text, at_us int8,
+--   heard_us int8
 -- rows: 0..1 node_id int8, woken bool
 -- writes: yes
 -- lane: agent
 WITH o AS (
-	INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us) VALUES ($1, $2, $3, $4, $5, $6)
+	INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
+	VALUES ($1, $2, $3, $4, $5, $7)
 	ON CONFLICT (node_id, kind) DO UPDATE SET
 		deadline_us = CASE WHEN excluded.deadline_us = 0 THEN o.deadline_us WHEN o.deadline_us = 0
-			THEN excluded.deadline_us ELSE least(o.deadline_us, excluded.deadline_us) END
-	RETURNING node_id, heard_us = $6 AS first
+			THEN excluded.deadline_us ELSE least(o.deadline_us, excluded.deadline_us) END,
+		source = CASE WHEN notice_sooner(o, excluded.deadline_us) THEN excluded.source
+			ELSE o.source END,
+		handled_us = CASE WHEN NOT notice_sooner(o, excluded.deadline_us) THEN o.handled_us END
+	RETURNING node_id, heard_us = $7 AS first
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
 	SELECT $6, 'node', 'n' || o.node_id, a.job_id, o.node_id, 'NOTICE_HEARD', $2 || ' from ' || $4, 'n' || o.node_id
@@ -214,10 +222,12 @@ SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 
 -- Column known: the attempt is on this node. Column fresh: it is the job's newest and has not
 -- ended. Column same: this exit was reported before (a repeat after a lost reply). A job that
--- stopped without our order (by the SIGTERM of its Pod) also gives its reason.
+-- stopped without our order (by the SIGTERM of its Pod) also gives its reason. Agents of before
+-- 0042 do not report a first step: the first report of a later step counts.
 -- name: api_agent_report
 -- params: node_id int8, job_id int8, epoch int4, phase attempt_phase, steps_done int8, steps_total int8, exit_code int4?,
---   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
+--   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8, left_signal_us int8?,
+--   left_saved_us int8?, first_step_us int8?
 -- rows: 0..1 fresh bool, same bool, woken bool, told bool
 -- writes: yes
 -- lane: agent
@@ -231,6 +241,10 @@ WITH o AS (
 		steps_us = CASE WHEN $5 >= 0 THEN $12 ELSE a.steps_us END,
 		started_us = CASE WHEN $4 = 'RUNNING' THEN coalesce(a.started_us, $12) ELSE a.started_us END,
 		signalled_us = coalesce(a.signalled_us, $11),
+		left_signal_us = coalesce(a.left_signal_us, $13),
+		left_saved_us = coalesce(a.left_saved_us, $14),
+		first_step_us = least(a.first_step_us,
+			coalesce($15, CASE WHEN $5 > a.steps_start THEN $12 END)),
 		exit_code = $7, exit_signal = $8, exit_reason = CASE WHEN $4 = 'EXITED' THEN $9 ELSE a.exit_reason END,
 		drain_why = CASE WHEN $4 = 'EXITED' AND $9 = 'drained' AND a.drain_why = '' THEN coalesce((SELECT n.kind || ' notice ('
 			|| n.source || ')' FROM notice n WHERE n.node_id = $1 AND n.kind <> 'rebalance' ORDER BY n.heard_us LIMIT 1),

@@ -1,9 +1,9 @@
 -- Jobs: submit, lists, one in full, logs, cancel, reasons, cost.
 
 -- Submits a group of jobs in one transaction. The outcome of a row is 'made', if its job is stored
--- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is 'fleet'
--- if no active fleet has this name. It is 'replay', 'busy' or 'mismatch' if the key was used before
--- (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
+-- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is
+-- 'fleet' if no active fleet has this name or id. It is 'replay', 'busy' or 'mismatch' if the key
+-- was used before (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
 -- once in a group. The reply that is stored with a key is head, fleet and tail after the id.
 -- Without a head it is 'ref:' and the id.
 -- name: api_jobs_submit
@@ -24,7 +24,9 @@ WITH g AS MATERIALIZED (
 		budget_micros, token_id, key, route, body_sha256, head, tail, at)
 	LEFT JOIN api_token t ON t.id = u.token_id AND t.revoked_us IS NULL
 		AND (t.expires_us IS NULL OR t.expires_us > u.at_us)
-	LEFT JOIN fleet f ON u.fleet <> '' AND f.name = u.fleet AND f.state = 'ACTIVE'
+	LEFT JOIN LATERAL (SELECT f.id FROM fleet f WHERE u.fleet <> '' AND f.state = 'ACTIVE'
+		AND (f.name = u.fleet OR f.id = fleet_id_of(u.fleet))
+		ORDER BY f.name = u.fleet DESC LIMIT 1) f ON true
 ), k AS (
 	INSERT INTO idempotency AS i (token_id, key, route, body_sha256, created_us, status, response)
 	SELECT token_id, key, route, body_sha256, at_us, 201, CASE WHEN head = '' THEN 'ref:j' || id
@@ -156,20 +158,24 @@ FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
 --   pool_price_micros int8?, per_gpu_micros int8?, price_state text?, price_why text?, observed_us
 --   int8?, effective_us int8?, source text?, node_id int8?, market text?, attempts int8,
 --   interruptions int8, cost_micros int8, checkpoint_id int8?, checkpoint_steps int8?,
---   checkpoint_bytes int8?, checkpoint_us int8?, attempts_list text, checkpoints text, source_text
---   text, lost_steps int8, not_before_us int8?, queue text?, budget text?, saves bool
+--   checkpoint_bytes int8?, checkpoint_us int8?, attempts_list text, recoveries text, checkpoints
+--   text, source_text text, lost_steps int8, not_before_us int8?, queue text?, budget text?, saves
+--   bool
 -- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
 --   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
 --   reason, why, pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
 --   gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros, price_state,
 --   price_why, observed@age, effective@, source}, node#n, market, attempts, interruptions, cost$,
---   checkpoint{id#c, steps, bytes, committed@}, attempts_list*, checkpoints*, source, lost_steps,
+--   checkpoint{id#c, steps, bytes, committed@}, attempts_list*, recoveries*, checkpoints*, source,
+--   lost_steps,
 --   -, queue*, budget*, -
 -- writes: no
 SELECT d.*,
 	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(a.doc ORDER BY a.epoch,
 		a.rank), '[]') FROM api_attempt a
 		WHERE a.job_id = d.id)::text END,
+	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(r.doc ORDER BY r.epoch,
+		r.rank), '[]') FROM api_recovery r WHERE r.job_id = d.id)::text END,
 	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(c.doc ORDER BY c.id), '[]')
 		FROM (SELECT id, doc FROM api_checkpoint
 		WHERE job_id = d.id AND state = 'COMMITTED' ORDER BY id DESC LIMIT 200) c)::text

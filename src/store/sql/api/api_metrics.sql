@@ -110,6 +110,37 @@ UNION ALL SELECT 'spot_moves_usd', s.what, s.micros / 1e6 FROM total t
 	CROSS JOIN LATERAL (VALUES ('predicted', t.predicted), ('stay', t.stay), ('paid', t.paid), ('earned', t.stay - t.paid))
 		s (what, micros)
 
+-- The histograms of recoveries, each with cumulated counts. le_us 0 = no bound.
+-- name: api_metrics_recovery
+-- rows: many provider text, phase text, le_us int8, n int8, us int8
+-- writes: no
+-- lane: long
+SELECT t.provider, t.phase, coalesce(b.le, 0), (SELECT coalesce(sum(s.n), 0) FROM recovery_sum s
+	WHERE s.provider = t.provider AND s.phase = t.phase AND s.bucket < b.i)::int8, t.us::int8
+FROM (SELECT provider, phase, sum(us) AS us FROM recovery_sum GROUP BY provider, phase) t
+CROSS JOIN unnest(recovery_bounds() || NULL::int8) WITH ORDINALITY b (le, i)
+ORDER BY t.provider, t.phase, b.i
+
+-- The recoveries of 30 days, by provider.
+-- name: api_metrics_recovered
+-- params: at_us int8
+-- rows: many metric text, label text, value float8
+-- row: metric
+-- writes: no
+-- lane: long
+WITH r AS (
+	SELECT provider, count(*) FILTER (WHERE outcome = 'open') AS open,
+		count(*) FILTER (WHERE outcome = 'recovered') AS recovered,
+		count(*) FILTER (WHERE outcome = 'failed') AS failed,
+		count(in_window) AS saves, count(*) FILTER (WHERE in_window) AS landed
+	FROM recovery WHERE notice_us > $1 - 2592000000000 GROUP BY provider
+)
+SELECT 'spot_recoveries_open', provider, open::float8 FROM r
+UNION ALL SELECT 'spot_recovery_success_ratio', provider, recovered::float8 / (recovered + failed)
+	FROM r WHERE recovered + failed > 0
+UNION ALL SELECT 'spot_recovery_saves_in_window_ratio', provider, landed::float8 / saves
+	FROM r WHERE saves > 0
+
 -- The queue, budgets and shares of the teams.
 -- name: api_metrics_teams
 -- params: at_us int8

@@ -19,7 +19,7 @@ WITH o AS (
 	UPDATE notice SET handled_us = $9 WHERE node_id = $1 AND kind = $2 AND handled_us IS NULL
 		AND EXISTS (SELECT FROM node WHERE id = $1 AND state = $3)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
-	RETURNING node_id
+	RETURNING node_id, heard_us, notice_is_ours(source) AS ours
 ), n AS (
 	UPDATE node SET state = $4, state_us = $9, why = $6,
 		drain_deadline_us = least(coalesce(drain_deadline_us, $7), $7)
@@ -39,6 +39,17 @@ WITH o AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $9, x.id, s.job_id, s.epoch, s.rank, 'notice', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), coalesce(s.step, 0)
 	FROM o JOIN node x ON x.id = o.node_id LEFT JOIN LATERAL node_serves(x) s ON true
+), r AS (
+	INSERT INTO recovery AS r (job_id, epoch, rank, node_id, provider, cause, saves, notice_us,
+		deadline_us)
+	SELECT a.job_id, a.epoch, a.rank, a.node_id, p.provider, 'notice', job_saves(j),
+		o.heard_us, $7
+	FROM o JOIN attempt a ON a.node_id = o.node_id
+		AND coalesce(a.ended_us, o.heard_us) >= o.heard_us
+	JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
+	WHERE $2 <> 'rebalance' AND NOT o.ours
+	ON CONFLICT (job_id, epoch, rank) DO UPDATE SET deadline_us = $7
+		WHERE r.outcome = 'open' AND r.cause = 'notice' AND r.deadline_us > $7
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, coalesce($4, $3), $5, $6,
@@ -138,8 +149,10 @@ WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
-	SELECT j.id, a.epoch, a.node_id, a.steps_done, (SELECT n.ended_us FROM node n WHERE n.id = a.node_id) AS node_ended_us
+	SELECT j.id, a.epoch, a.node_id, a.pool_id, a.steps_done, job_saves(j) AS saves,
+		n.ended_us AS node_ended_us, n.end_cause = 'released' AS released
 	FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
+	JOIN node n ON n.id = a.node_id
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
 		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
@@ -166,6 +179,11 @@ WITH ok AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $10, x.id, ok.id, ok.epoch, 0, 'job_lost', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), ok.steps_done
 	FROM ok JOIN node x ON x.id = ok.node_id WHERE $5 = 'NODE_LOST'
+), r AS (
+	INSERT INTO recovery (job_id, epoch, rank, node_id, provider, cause, saves, notice_us)
+	SELECT ok.id, ok.epoch, 0, ok.node_id, p.provider, 'loss', ok.saves, $10
+	FROM ok JOIN pool p ON p.id = ok.pool_id
+	WHERE $5 = 'NODE_LOST' AND NOT ok.released ON CONFLICT DO NOTHING
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, epoch, was, now, event, why, actor)
 	SELECT $10, 'job', 'j' || id, id, node_id, epoch, $3, $4, $5, $6, 'engine' FROM ok

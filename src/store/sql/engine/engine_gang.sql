@@ -257,7 +257,11 @@ WITH a AS (
 	WHERE a.job_id = $1 AND a.epoch = $2 AND a.rank = ANY ($3) AND a.ended_us IS NULL AND a.phase <> 'EXITED'
 		AND n.id = a.node_id AND n.state IN ('TERMINATING', 'GONE', 'FAILED')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
-	RETURNING a.rank, a.node_id, a.steps_done, n.why
+	RETURNING a.rank, a.node_id, a.pool_id, a.steps_done, n.why
+), r AS (
+	INSERT INTO recovery (job_id, epoch, rank, node_id, provider, cause, saves, notice_us)
+	SELECT $1, $2, a.rank, a.node_id, p.provider, 'loss', job_saves(j), $4
+	FROM a JOIN pool p ON p.id = a.pool_id JOIN job j ON j.id = $1 ON CONFLICT DO NOTHING
 ), v AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $4, x.id, $1, $2, a.rank, 'job_lost', 'n' || x.id || ' is lost: ' || a.why,

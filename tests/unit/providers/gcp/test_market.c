@@ -169,6 +169,7 @@ static void the_price_feed_needs_pools_and_ends_at_the_empty_token(void **state)
 #define HISTORY \
 	"{\"preemptionHistory\":[{\"interval\":{\"endTime\":\"2026-01-02T08:00:00Z\"}," \
 	"\"preemptionRate\":0.5}]}"
+#define BETA "https://compute.googleapis.com/compute/beta/projects/spot-golden"
 #define ODDS \
 	"{\"recommendations\":[{\"scores\":{\"obtainability\":0.25}},{\"scores\":{" \
 	"\"obtainability\":0.75}}]}"
@@ -278,6 +279,35 @@ static void the_past_alone_is_read_without_the_catalog(void **state)
 	a.n = 0;
 	assert_int_equal(drive_run(&d, DRIVE_PRICES, &a), SPOT_DONE);
 	assert_int_equal(a.n, 0);
+	drive_fini(&d);
+}
+
+/* v1 has the history, and answers 400 to a capacity request for spot. */
+static void a_v1_that_takes_no_spot_is_asked_in_beta(void **state)
+{
+	struct spot_signals a = { .region = "", .pools = pools, .pools_n = ARRAY_LEN(pools) };
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_SIGNALS, &a, { .status = 200, .reply = HISTORY },
+			     { .url = API "/regions/europe-west4/advice/capacity",
+				 .status = 400,
+				 .reply = ERROR(400, "invalid", "SPOT is not supported") },
+			     { .url = BETA "/regions/europe-west4/advice/capacity",
+				 .has = { "\"SPOT\"" },
+				 .status = 200,
+				 .reply = ODDS },
+			     { .url = API "/regions/us-central1/advice/capacityHistory",
+				 .status = 200,
+				 .reply = HISTORY },
+			     { .url = BETA "/regions/us-central1/advice/capacity",
+				 .status = 200,
+				 .reply = ODDS }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 4);
+	assert_int_equal(a.signals[1].kind, SPOT_SIGNAL_OBTAINABILITY);
+	assert_int_equal(a.signals[3].kind, SPOT_SIGNAL_OBTAINABILITY);
 	drive_fini(&d);
 }
 
@@ -404,6 +434,7 @@ int main(void)
 		cmocka_unit_test(
 		    the_past_is_read_of_every_type_and_region_whatever_the_signals_may_cost),
 		cmocka_unit_test(the_past_alone_is_read_without_the_catalog),
+		cmocka_unit_test(a_v1_that_takes_no_spot_is_asked_in_beta),
 		cmocka_unit_test(a_project_without_advice_has_no_signals),
 		cmocka_unit_test(quotas_of_both_kinds_join_with_the_pools_class),
 		cmocka_unit_test(settings_are_checked_and_the_key_is_named),
