@@ -86,6 +86,29 @@ static enum spot_rc parse_sizes(struct arena *a, const struct yaml *doc, struct 
 	return rc != SPOT_OK ? rc : spec_i32(yaml_get(doc, "pools_min"), 1000, &f->pools_min, err);
 }
 
+/* "f12" and "12" are ids; "any" is a word of job files. */
+static bool name_taken(const char *name)
+{
+	const char *digits = name + (*name == 'f');
+
+	return strcmp(name, "any") == 0 ||
+	    (*digits != '\0' && strspn(digits, "0123456789") == strlen(digits));
+}
+
+static enum spot_rc parse_name(const struct yaml *doc, const char **ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_text(yaml_get(doc, "name"), ret, err);
+
+	if (rc == SPOT_OK && (*ret == NULL || **ret == '\0' || strlen(*ret) > 60)) {
+		return yaml_fail(doc, err, "fleet: name is missing or longer than 60");
+	}
+	if (rc == SPOT_OK && name_taken(*ret)) {
+		return yaml_fail(yaml_get(doc, "name"), err,
+		    "name: '%s' reads as an id, or means any fleet; choose another", *ret);
+	}
+	return rc;
+}
+
 enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
     const char **ret_name, struct spot_err *err)
 {
@@ -115,10 +138,7 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
 		.risk = FLEET_RISK };
 	rc = spec_keys(docs[0], "fleet", known, later, err);
 	if (rc == SPOT_OK) {
-		rc = spec_text(yaml_get(docs[0], "name"), &name, err);
-	}
-	if (rc == SPOT_OK && (name == NULL || *name == '\0' || strlen(name) > 60)) {
-		return yaml_fail(docs[0], err, "fleet: name is missing or longer than 60");
+		rc = parse_name(docs[0], &name, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_sizes(a, docs[0], f, err);
