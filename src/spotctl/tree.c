@@ -73,6 +73,11 @@ static const struct ctl_opt wait_opts[] = {
 };
 static const struct ctl_opt scale_opts[] = { { "nodes", 0, "N", "wanted number of nodes", NULL },
 	{ "gpus", 0, "N", "wanted number of GPUs", NULL }, END };
+static const struct ctl_opt demand_opts[] = {
+	{ "replicas", 0, "N", "wanted replicas of what the fleet serves", NULL },
+	{ "nodes", 0, "N", "wanted nodes", NULL }, { "gpus", 0, "N", "wanted GPUs", NULL },
+	{ "ttl", 0, "TIME", "how long it holds, such as 5m (default 2m)", NULL }, END
+};
 static const struct ctl_opt node_ls_opts[] = {
 	{ "state", 's', "LIST", "states separated by commas, or 'live' (default)", "state" },
 	{ "provider", 'p', "NAME", "only this provider", "provider" },
@@ -262,6 +267,9 @@ const struct ctl_cmd ctl_commands[] = {
 	    cmd_fleet_show, LIST },
 	{ "fleet", "scale", "FLEET", 1, 1, "change the wanted size of a fleet", scale_opts,
 	    cmd_fleet_scale, CTL_OUT },
+	{ "fleet", "demand", "FLEET", 1, 1,
+	    "ask for capacity for a limited time; without an amount show the demand", demand_opts,
+	    cmd_fleet_demand, CTL_OUT },
 	{ "fleet", "rm", "FLEET", 1, 1, "close a fleet and release its nodes", NULL, cmd_fleet_rm,
 	    CTL_OUT },
 	{ "node", "ls", "", 0, 0, "list nodes, newest first", node_ls_opts, cmd_node_ls, LIST },

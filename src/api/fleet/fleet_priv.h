@@ -11,6 +11,12 @@ void get_fleet(struct areq *q);
 void patch_fleet(struct areq *q);
 void delete_fleet(struct areq *q);
 void show_fleet(struct areq *q, int status); /* replies with the fleet q->id */
+bool fleet_team_allowed(struct areq *q, const char *team); /* replies if false */
+/* Reads If-Match into *version, 0 = any. Replies if false. */
+bool fleet_if_match(struct areq *q, int64_t *version);
+/* fleet_demand.c */
+void put_fleet_demand(struct areq *q);
+void get_fleet_demand(struct areq *q);
 /* fleet_plan.c */
 void post_fleet_plan(struct areq *q);
 /* nodes.c */

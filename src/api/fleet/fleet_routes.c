@@ -17,6 +17,12 @@ static const struct route rows[] = {
 	    "FleetPatch", "Fleet",
 	    "Changes the wanted size. Send the fleet's ETag as If-Match to detect a concurrent "
 	    "change."),
+	ROUTE("GET", "/v1/fleets/{fleet}/demand", VIEWER, get_fleet_demand, 0, "", 200, NULL,
+	    "FleetDemand", "Shows the demand from outside. The ETag is its version."),
+	ROUTE("PUT", "/v1/fleets/{fleet}/demand", ENGINEER, put_fleet_demand, ROUTE_BODY_SMALL, "",
+	    200, "FleetDemandAsk", "FleetDemand",
+	    "Asks for capacity from outside for a limited time. Repeat it before the time is over. "
+	    "Send the ETag of the demand as If-Match to detect a concurrent change."),
 	ROUTE("DELETE", "/v1/fleets/{fleet}", ENGINEER, delete_fleet, 0, "", 202, NULL, "Fleet",
 	    "Closes a fleet. The engine releases its nodes."),
 	ROUTE_READ("/v1/nodes", get_nodes, ROUTE_PAGE "state provider job fleet", "NodeList",

@@ -4,7 +4,7 @@
 
 #include "core/fleet/fleet.h"
 
-static bool fleet_team_allowed(struct areq *q, const char *team)
+bool fleet_team_allowed(struct areq *q, const char *team)
 {
 	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
 		return true;
@@ -116,6 +116,9 @@ static void fleet_shown(struct areq *q)
 	json_object_set_new(doc, "plan", row->plan != NULL ? view_parse(row->plan) : json_null());
 	json_object_set_new(doc, "planned@",
 	    row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
+	json_object_set_new(doc, "size", view_parse(row->size));
+	json_object_set_new(doc, "demand", view_parse(row->demand));
+	json_object_set_new(doc, "on_demand$", json_integer(row->on_demand_micros));
 	areq_json(q, status, doc);
 }
 
@@ -142,7 +145,7 @@ struct fleet_change {
 	int64_t size;
 };
 
-static bool if_match(struct areq *q, struct fleet_change *c)
+bool fleet_if_match(struct areq *q, int64_t *version)
 {
 	const char *m = httpd_header(q->http, "if-match");
 	struct spot_err err = { 0 };
@@ -153,10 +156,10 @@ static bool if_match(struct areq *q, struct fleet_change *c)
 	}
 	n = strlen(m);
 	if (n >= 4 && str_prefix(m, "\"v") && m[n - 1] == '"' &&
-	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version)) {
+	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, version)) {
 		return true;
 	}
-	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet, such as \"v3\"");
+	err_set(&err, SPOT_CONFLICT, "If-Match must be an ETag of this route, such as \"v3\"");
 	areq_problem(q, 412, &err, "If-Match");
 	return false;
 }
@@ -175,15 +178,35 @@ static void fleet_changed(struct areq *q)
 	areq_problem(q, 412, &err, "If-Match");
 }
 
-static const char *spec_resize(struct areq *q, const char *stored, const struct fleet_change *c)
+/* Sets the new size in a stored spec. *ret_scaled: the row has it, too. NULL: replied. */
+static const char *spec_resize(struct areq *q, const char *stored, const struct fleet_change *c,
+    bool *ret_scaled)
 {
-	json_t *spec = view_parse(stored);
-	const char *text;
+	const char *unit = c->by_gpus ? "gpus" : "nodes", *text;
+	AUTO(json) json_t *spec = view_parse(stored);
+	json_t *s = json_object_get(spec, "scaling");
+	int64_t least = json_i64(s, "min", 0, NULL), most = json_i64(s, "max", 0, NULL);
 
-	json_object_del(spec, c->by_gpus ? "nodes" : "gpus");
-	json_object_set_new(spec, c->by_gpus ? "gpus" : "nodes", json_integer(c->size));
+	*ret_scaled = json_is_object(s);
+	if (!*ret_scaled) {
+		json_object_del(spec, c->by_gpus ? "nodes" : "gpus");
+	} else if (strcmp(json_str(s, "unit", "", NULL), unit) != 0) {
+		areq_fail_field(q, unit, "the size of this fleet counts '%s'",
+		    json_str(s, "unit", "", NULL));
+		return NULL;
+	} else if (least == most) {
+		json_object_set_new(s, "min", json_integer(c->size));
+		json_object_set_new(s, "max", json_integer(c->size));
+	} else if (c->size < least || c->size > most) {
+		areq_fail_field(q, unit, "must be from min %" PRId64 " to max %" PRId64, least,
+		    most);
+		return NULL;
+	}
+	if (*ret_scaled) {
+		json_object_set_new(s, "target", json_integer(c->size));
+	}
+	json_object_set_new(spec, unit, json_integer(c->size));
 	text = json_text(q->arena, spec);
-	json_decref(spec);
 	return text;
 }
 
@@ -193,6 +216,7 @@ static void change_read(struct areq *q)
 	struct q_api_fleet_row *row;
 	struct spot_err err = { 0 };
 	const char *spec = NULL;
+	bool scaled = false;
 
 	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no fleet 'f%" PRId64 "'", q->id);
@@ -218,11 +242,11 @@ static void change_read(struct areq *q)
 		}
 		return;
 	}
-	if (!c->closing) {
-		spec = spec_resize(q, row->spec, c);
+	if (!c->closing && (spec = spec_resize(q, row->spec, c, &scaled)) == NULL) {
+		return;
 	}
 	SQL(q, api_fleet_update, fleet_changed, .id = q->id, .version = row->version, .spec = spec,
-	    .closing = c->closing,
+	    .closing = c->closing, .has_size = scaled, .size = (int32_t)c->size,
 	    .why = c->closing ? "closed by request"
 			      : arena_printf(q->arena, "wanted size is now %" PRId64 " %s", c->size,
 				    c->by_gpus ? "GPUs" : "nodes"),
@@ -237,7 +261,8 @@ void patch_fleet(struct areq *q)
 	const char *key;
 	json_t *body;
 
-	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) || !if_match(q, c)) {
+	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) ||
+	    !fleet_if_match(q, &c->version)) {
 		return;
 	}
 	if (json_object_size(body) != 1) {
@@ -259,7 +284,7 @@ void delete_fleet(struct areq *q)
 {
 	struct fleet_change *c = arena_alloc(q->arena, sizeof(*c));
 
-	if (!if_match(q, c)) {
+	if (!fleet_if_match(q, &c->version)) {
 		return;
 	}
 	c->closing = true;

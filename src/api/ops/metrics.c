@@ -95,6 +95,7 @@ static void put_process(struct api *api, struct sbuf *o)
 /* The metrics of src/store/sql/api/api_metrics.sql, in the order of its statements. */
 static const struct row_metric {
 	const char *name, *label, *help;
+	const char *label2; /* its value follows that of label after the byte 31 */
 } row_metrics[] = {
 	{ "spot_jobs", "state", "Jobs." },
 	{ "spot_nodes", "state",
@@ -106,6 +107,13 @@ static const struct row_metric {
 	    "Largest share of an active fleet's cost that a better plan could save; 0 = the plan "
 	    "is optimal." },
 	{ "spot_fleet_usd_per_hour", "fleet", "List price per hour of an active fleet's nodes." },
+	{ "spot_fleet_nodes", "fleet",
+	    "Nodes of an active fleet: with work (used), ready without work (idle), on their way "
+	    "(coming).",
+	    "state" },
+	{ "spot_fleet_wanted", "fleet", "Nodes (or GPUs) that an active fleet is kept at." },
+	{ "spot_fleet_demand", "fleet",
+	    "Replicas, nodes or GPUs that something outside asks for now." },
 	{ "spot_gangs", "state",
 	    "Jobs of several nodes: waiting in the queue, acquiring (no machine yet), holding some "
 	    "machines, serving." },
@@ -275,6 +283,22 @@ static void metrics_next(struct areq *q)
 	}
 }
 
+static void put_labels(struct sbuf *o, const struct row_metric *m, const struct q_metric_row *row)
+{
+	const char *second = m->label2 != NULL ? strrchr(row->label, 31) : NULL;
+	char first[256];
+	size_t n = second != NULL ? MIN((size_t)(second - row->label), sizeof(first) - 1) : 0;
+
+	memcpy(first, row->label, n);
+	first[n] = '\0';
+	sbuf_printf(o, "%s{%s=", row->metric, m->label);
+	sbuf_json_str(o, second != NULL ? first : row->label);
+	if (second != NULL) {
+		sbuf_printf(o, ",%s=", m->label2);
+		sbuf_json_str(o, second + 1);
+	}
+}
+
 static void put_rows(struct sbuf *o, const struct q_metric_row *rows, size_t n)
 {
 	const char *last = "";
@@ -288,8 +312,7 @@ static void put_rows(struct sbuf *o, const struct q_metric_row *rows, size_t n)
 			    str_suffix(rows[i].metric, "_total") ? "counter" : "gauge");
 		}
 		last = rows[i].metric;
-		sbuf_printf(o, "%s{%s=", rows[i].metric, m->label);
-		sbuf_json_str(o, rows[i].label);
+		put_labels(o, m, &rows[i]);
 		sbuf_printf(o, "} %.15g\n", rows[i].value);
 	}
 }

@@ -160,7 +160,23 @@ static bool query_known(struct areq *q)
 	return true;
 }
 
-/* The letter of the first {noun} tells which ids it takes: "j12" or a bare number. */
+static void fleet_named(struct areq *q)
+{
+	struct q_api_fleet_named_row *row;
+
+	if (q_api_fleet_named_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND,
+		    "no fleet '%s'; 'spotctl fleet ls' lists names and ids", q->arg[0]);
+		return;
+	}
+	q->id = row->id;
+	if (!share_begin(q)) {
+		idem_begin(q);
+	}
+}
+
+/* The letter of the first {noun} tells which ids it takes: "j12" or a bare number. A fleet has a
+ * name, too, which no id looks like. */
 static bool path_id(struct areq *q)
 {
 	const char *noun = strchr(q->route->path, '{');
@@ -170,6 +186,10 @@ static bool path_id(struct areq *q)
 	}
 	if (parse_id(q->arg[0], noun[1], &q->id)) {
 		return true;
+	}
+	if (str_prefix(noun, "{fleet}")) {
+		SQL(q, api_fleet_named, fleet_named, .name = q->arg[0]);
+		return false;
 	}
 	areq_fail(q, SPOT_NOT_FOUND, "'%s' is not a valid id; an id of this kind looks like '%c12'",
 	    q->arg[0], noun[1]);

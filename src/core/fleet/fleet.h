@@ -34,6 +34,7 @@
 #include "core/rank/rank.h"
 
 struct hazard_model;
+struct fleet_scaling;
 
 struct fleet_spec {
 	int32_t nodes; /* wanted nodes, or */
@@ -51,6 +52,8 @@ struct fleet_spec {
 	const char *gpus_of;
 	/* default FLEET_RISK: hours of the cheapest node; 0 = none */
 	double risk;
+	/* NULL = the size is fixed (fleet_size.h); else nodes or gpus is the target */
+	struct fleet_scaling *scaling;
 };
 #define FLEET_RISK 4.0
 /* Reads a fleet file, JSON or YAML:
@@ -58,10 +61,13 @@ struct fleet_spec {
  *     {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file}, "limits",
  *      "on_demand_floor": N or "20%", "pools_min", "risk", "team", "project"}
  *
- * The limits are "per_pool", "per_zone", "per_region", "per_provider" and "per_gpu".
+ * Further keys are those of fleet_scaling_parse (fleet_size.h). The limits are "per_pool",
+ * "per_zone", "per_region", "per_provider" and "per_gpu".
  */
 NODISCARD enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
     const char **ret_name, struct spot_err *err);
+/* Makes the spec want this size, which the engine decided. */
+void fleet_spec_resize(struct fleet_spec *s, int32_t size);
 json_t *fleet_spec_to_json(const struct fleet_spec *s);
 NODISCARD enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j,
     struct fleet_spec **ret, struct spot_err *err);

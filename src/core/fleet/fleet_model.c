@@ -118,7 +118,7 @@ static bool by_work(const struct fleet_spec *f)
 	return f->nodes == 0 && f->gpus_of != NULL && *f->gpus_of != '\0';
 }
 
-static double worth_of(const struct fleet_spec *f, const char *gpu)
+double fleet_gpu_worth(const struct fleet_spec *f, const char *gpu)
 {
 	struct gpu_ask ask = { f->gpus_of, 1000 };
 	struct resource_ask res = { .gpus = &ask, .gpus_n = 1 };
@@ -141,7 +141,7 @@ static int64_t weight_of(struct fleet_model *m, const struct fleet_item *i)
 	}
 	/* looked up once; the bound overwrites dual later */
 	if (g->dual <= 0) {
-		g->dual = worth_of(f, g->name);
+		g->dual = fleet_gpu_worth(f, g->name);
 	}
 	return llround(g->dual * milli);
 }
@@ -153,7 +153,7 @@ static int64_t weight_of_reference(const struct fleet_spec *f)
 	if (f->nodes > 0 || f->gpus == 0 || ref == NULL || ref->milli <= 0) {
 		return 1000;
 	}
-	return by_work(f) ? MAX(llround(worth_of(f, ref->gpu) * ref->milli), 1) : ref->milli;
+	return by_work(f) ? MAX(llround(fleet_gpu_worth(f, ref->gpu) * ref->milli), 1) : ref->milli;
 }
 
 /* Returns the score now, or for a held pool that is not usable now the one it would have. */

@@ -69,6 +69,8 @@ struct fleet_model {
 	int64_t steps, steps_max;
 };
 
+/* Returns the work of this GPU in units of f->gpus_of. */
+double fleet_gpu_worth(const struct fleet_spec *f, const char *gpu);
 /* Returns the price unit of the risk: the cheapest reference machine, in dollars per hour. */
 double fleet_cheapest(const struct fleet_ask *ask);
 /* Builds the model in a. only_held leaves out pools without nodes of the fleet, which is enough to

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/text/yaml.h"
 #include "core/fleet/fleet.h"
+#include "core/fleet/fleet_size.h"
 #include "core/spec/spec_parts.h"
 
 #define FLEET_NODES_MAX 10000
@@ -52,24 +53,6 @@ static enum spot_rc parse_floor(const struct yaml *y, struct fleet_spec *f, stru
 	return SPOT_OK;
 }
 
-/* 16 counts GPUs; {H100: 16} is as much work as sixteen H100 do. */
-static enum spot_rc parse_gpus(const struct yaml *y, struct fleet_spec *f, struct spot_err *err)
-{
-	if (y == NULL || y->kind != YAML_MAP) {
-		return spec_i32(y, INT64_C(8) * FLEET_NODES_MAX, &f->gpus, err);
-	}
-	if (y->children != 1) {
-		return yaml_fail(y, err, "gpus: one GPU to count in, such as {H100: 16}");
-	}
-	f->gpus_of = y->child->key;
-	if (gpu_perf_find(f->gpus_of) == NULL) {
-		return yaml_fail(y->child, err,
-		    "gpus: how fast '%.40s' is is not known; name a GPU of 'spotctl gpus'",
-		    f->gpus_of);
-	}
-	return spec_i32(y->child, INT64_C(8) * FLEET_NODES_MAX, &f->gpus, err);
-}
-
 static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struct spot_err *err)
 {
 	char *end = NULL;
@@ -89,30 +72,39 @@ static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struc
 	return SPOT_OK;
 }
 
-static bool is_given(const struct yaml *y)
+static enum spot_rc parse_sizes(struct arena *a, const struct yaml *doc, struct fleet_spec *f,
+    struct spot_err *err)
 {
-	return y != NULL && !yaml_is_null(y);
-}
+	enum spot_rc rc = fleet_scaling_parse(a, doc, f, err);
 
-static enum spot_rc parse_sizes(const struct yaml *doc, struct fleet_spec *f, struct spot_err *err)
-{
-	enum spot_rc rc = spec_i32(yaml_get(doc, "nodes"), FLEET_NODES_MAX, &f->nodes, err);
-
-	if (rc == SPOT_OK) {
-		rc = parse_gpus(yaml_get(doc, "gpus"), f, err);
-	}
 	if (rc == SPOT_OK) {
 		rc = parse_floor(yaml_get(doc, "on_demand_floor"), f, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_risk(yaml_get(doc, "risk"), f, err);
 	}
-	if (rc == SPOT_OK) {
-		rc = spec_i32(yaml_get(doc, "pools_min"), 1000, &f->pools_min, err);
+	return rc != SPOT_OK ? rc : spec_i32(yaml_get(doc, "pools_min"), 1000, &f->pools_min, err);
+}
+
+/* "f12" and "12" are ids; "any" is a word of job files. */
+static bool name_taken(const char *name)
+{
+	const char *digits = name + (*name == 'f');
+
+	return strcmp(name, "any") == 0 ||
+	    (*digits != '\0' && strspn(digits, "0123456789") == strlen(digits));
+}
+
+static enum spot_rc parse_name(const struct yaml *doc, const char **ret, struct spot_err *err)
+{
+	enum spot_rc rc = spec_text(yaml_get(doc, "name"), ret, err);
+
+	if (rc == SPOT_OK && (*ret == NULL || **ret == '\0' || strlen(*ret) > 60)) {
+		return yaml_fail(doc, err, "fleet: name is missing or longer than 60");
 	}
-	/* A size without a value must not count as zero machines. */
-	if (rc == SPOT_OK && is_given(yaml_get(doc, "nodes")) == is_given(yaml_get(doc, "gpus"))) {
-		return yaml_fail(doc, err, "fleet: give nodes or gpus, one of the two");
+	if (rc == SPOT_OK && name_taken(*ret)) {
+		return yaml_fail(yaml_get(doc, "name"), err,
+		    "name: '%s' reads as an id, or means any fleet; choose another", *ret);
 	}
 	return rc;
 }
@@ -121,7 +113,8 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
     const char **ret_name, struct spot_err *err)
 {
 	static const char *const known[] = { "name", "nodes", "gpus", "resources", "limits",
-		"on_demand_floor", "pools_min", "risk", "team", "project", NULL };
+		"on_demand_floor", "pools_min", "risk", "team", "project", "idle_timeout",
+		"headroom", "scale", "expires", "schedule", "demand", NULL };
 	static const struct spec_unsupported later[] = { { NULL, NULL } };
 	struct jobspec_ctx x = { .arena = a };
 	struct fleet_spec *f = arena_alloc(a, sizeof(*f));
@@ -145,13 +138,10 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
 		.risk = FLEET_RISK };
 	rc = spec_keys(docs[0], "fleet", known, later, err);
 	if (rc == SPOT_OK) {
-		rc = spec_text(yaml_get(docs[0], "name"), &name, err);
-	}
-	if (rc == SPOT_OK && (name == NULL || *name == '\0' || strlen(name) > 60)) {
-		return yaml_fail(docs[0], err, "fleet: name is missing or longer than 60");
+		rc = parse_name(docs[0], &name, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = parse_sizes(docs[0], f, err);
+		rc = parse_sizes(a, docs[0], f, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = spec_resources(&x, yaml_get(docs[0], "resources"), &task, err);
@@ -175,21 +165,33 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
 	return SPOT_OK;
 }
 
+void fleet_spec_resize(struct fleet_spec *s, int32_t size)
+{
+	bool by_gpus = s->scaling != NULL ? s->scaling->by_gpus : s->nodes == 0 && s->gpus > 0;
+
+	s->nodes = by_gpus ? 0 : size;
+	s->gpus = by_gpus ? size : 0;
+}
+
 json_t *fleet_spec_to_json(const struct fleet_spec *f)
 {
-	json_t *asks = json_array();
+	json_t *asks = json_array(), *o;
 
 	for (size_t i = 0; i < f->asks_n; i++) {
 		json_array_append_new(asks, resource_ask_to_json(&f->asks[i]));
 	}
-	return json_pack("{s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:s, "
-			 "s:s}",
+	o = json_pack("{s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:s, "
+		      "s:s}",
 	    "nodes", f->nodes, "gpus", f->gpus, "asks", asks, "per_pool_max", f->per_pool_max,
 	    "per_zone_max", f->per_zone_max, "per_provider_max", f->per_provider_max,
 	    "per_region_max", f->per_region_max, "per_gpu_max", f->per_gpu_max, "on_demand_floor",
 	    f->on_demand_floor, "on_demand_floor_pm", f->floor_pm, "pools_min", f->pools_min,
 	    "gpus_of", f->gpus_of != NULL ? f->gpus_of : "", "risk", f->risk, "team", f->team,
 	    "project", f->project);
+	if (f->scaling != NULL) {
+		json_object_set_new(o, "scaling", fleet_scaling_to_json(f->scaling));
+	}
+	return o;
 }
 
 enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet_spec **ret,
@@ -217,6 +219,9 @@ enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet
 	f->asks = arena_array(a, json_array_size(asks) + 1, sizeof(*f->asks));
 	for (size_t i = 0; i < json_array_size(asks); i++) {
 		resource_ask_from_json(a, json_array_get(asks, i), &f->asks[f->asks_n++], &e);
+	}
+	if (json_is_object(json_object_get(j, "scaling"))) {
+		f->scaling = fleet_scaling_from_json(a, json_object_get(j, "scaling"), &e);
 	}
 	if (e.rc != SPOT_OK) {
 		return err_set(err, e.rc, "fleet.spec: %s", e.text);

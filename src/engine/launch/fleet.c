@@ -12,7 +12,7 @@
 #include "core/fleet/fleet.h"
 #include "core/place/placement.h"
 #include "engine/kernel/kernel.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_priv.h"
 
 #define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
@@ -206,7 +206,22 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 		.outcome = json_text(r->arena, out),
 		.why = plan->why,
 		.at_us = engine_now(r->e),
-		.fence = r->epoch }));
+		.fence = r->epoch,
+		.has_size = f->has_size,
+		.size = f->size }));
+}
+
+/* Gives back what a fleet that follows demand has too much: what idles for the longest. */
+static void idle_give_back(struct recon *r, struct fleet_work *t, const struct fleet_ask *ask,
+    const struct fleet_plan *plan)
+{
+	size_t *at,
+	    n = fleet_idle_find(r->arena, t->own, t->own_n, ask->spec,
+		(int64_t)plan->floor_have - plan->floor_want, &at);
+
+	for (size_t i = 0; i < n; i++) {
+		node_give_back(r, &t->own[at[i]], "idle, and more than the fleet wants");
+	}
 }
 
 /* Returns true when the plan called for something. */
@@ -228,7 +243,10 @@ static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine
 	for (size_t i = 0; i < plan.n; i++) {
 		node_want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
 	}
-	for (size_t i = 0; i < plan.gives_n; i++) {
+	if (f->has_size && plan.gives_n > 0) {
+		idle_give_back(r, t, ask, &plan);
+	}
+	for (size_t i = 0; i < plan.gives_n && !f->has_size; i++) {
 		surplus_give_back(r, t, &plan.gives[i]);
 	}
 	s = step_new(r, NULL, NULL);
@@ -250,6 +268,7 @@ static struct fleet_seen seen_make(const struct recon *r, const struct fleet_wor
 	struct fleet_seen s = { .fleet_id = f->id,
 		.version = f->version,
 		.offers = t->offers,
+		.nodes = f->has_size ? (uint64_t)f->size + 1 : 0,
 		.until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon };
 
 	for (size_t i = 0; i < t->own_n; i++) {
@@ -318,6 +337,9 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 		return;
 	}
 	seen_drop(st, f->id);
+	if (f->has_size) {
+		fleet_spec_resize(spec, f->size);
+	}
 	fleet_job(spec, job);
 	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
 	ask.scores = scores;

@@ -5,11 +5,14 @@
 
 static const struct column cols[] = { { "FLEET", "id", CELL_TEXT, ALWAYS },
 	{ "NAME", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },
-	{ "WANT NODES", "spec.nodes", CELL_INT, ALWAYS },
-	{ "WANT GPUS", "spec.gpus", CELL_INT, SPARE_2 },
-	{ "NODES", "nodes_live", CELL_INT, ALWAYS }, { "READY", "nodes_ready", CELL_INT, ALWAYS },
-	{ "POOLS", "pools", CELL_INT, SPARE_1 }, { "USD", "cost_micros", CELL_USD, ALWAYS },
-	{ "AGE", "created_at", CELL_AGE, ALWAYS }, { "OWNER", "owner", CELL_TEXT, WIDE },
+	{ "SIZE", "size", CELL_SIZE, ALWAYS }, { "BY", "size.rule", CELL_TEXT, ALWAYS },
+	{ "WANT NODES", "spec.nodes", CELL_INT, WIDE },
+	{ "WANT GPUS", "spec.gpus", CELL_INT, WIDE }, { "NODES", "nodes_live", CELL_INT, SPARE_3 },
+	{ "READY", "nodes_ready", CELL_INT, ALWAYS }, { "POOLS", "pools", CELL_INT, SPARE_2 },
+	{ "USD/H", "size.hourly_micros", CELL_USD, ALWAYS },
+	{ "USD", "cost_micros", CELL_USD, ALWAYS }, { "AGE", "created_at", CELL_AGE, SPARE_1 },
+	{ "NEXT", "size.next_at", CELL_TIME, WIDE },
+	{ "WHY THIS SIZE", "size.why", CELL_TEXT, WIDE }, { "OWNER", "owner", CELL_TEXT, WIDE },
 	{ "TEAM", "team", CELL_TEXT, WIDE }, { "PROJECT", "project", CELL_TEXT, WIDE },
 	{ "WHY", "why", CELL_TEXT, WIDE }, { 0 } };
 
@@ -89,6 +92,71 @@ static int show_plan(struct ctl *c, json_t *plan)
 	return rc;
 }
 
+/* ---- the size ----------------------------------------------------------------------------- */
+
+static void put_line(struct ctl *c, const char *head, const char *text)
+{
+	if (!str_empty(text)) {
+		printf("%-9s %s\n", head, text_clean(c->arena, text));
+	}
+}
+
+static const char *demand_words(struct ctl *c, const json_t *d)
+{
+	if (!json_is_integer(json_object_get(d, "value"))) {
+		return "";
+	}
+	return arena_printf(c->arena, "%" PRId64 " %s by %s until %s",
+	    json_i64(d, "value", 0, NULL), json_str(d, "unit", "", NULL),
+	    json_str(d, "by", "", NULL), json_str(d, "until_at", "", NULL));
+}
+
+static const char *metric_words(struct ctl *c, const json_t *m)
+{
+	const char *error = json_str(m, "error", NULL, NULL);
+
+	if (!json_is_object(m)) {
+		return "";
+	}
+	return arena_printf(c->arena, "%s = %s, target %g%s%s", json_str(m, "query", "", NULL),
+	    json_is_number(json_object_get(m, "value"))
+		? arena_printf(c->arena, "%g", json_f64(m, "value", 0, NULL))
+		: "unknown",
+	    json_f64(m, "target", 1, NULL), error != NULL ? "; " : "", error != NULL ? error : "");
+}
+
+static const char *price_words(struct ctl *c, const json_t *fleet, const json_t *size)
+{
+	int64_t now = json_i64(size, "hourly_micros", 0, NULL),
+		instead = json_i64(fleet, "on_demand_micros", 0, NULL);
+
+	return instead <= 0 ? arena_printf(c->arena, "%s USD/h", usd_text(c, now, 4))
+			    : arena_printf(c->arena, "%s USD/h; on demand %s USD/h, saves %.0f %%",
+				  usd_text(c, now, 4), usd_text(c, instead, 4),
+				  100.0 * (double)(instead - now) / (double)instead);
+}
+
+/* The answer to: how large is it, why, and what happens next. */
+static void show_size(struct ctl *c, const json_t *fleet)
+{
+	static const struct column col = { "", "size", CELL_SIZE, ALWAYS };
+	const json_t *size = json_object_get(fleet, "size"),
+		     *demand = json_object_get(fleet, "demand");
+
+	if (!json_is_object(size)) {
+		return;
+	}
+	put_line(c, "size",
+	    arena_printf(c->arena, "%s: %g with work, %g idle, %g on their way",
+		cell_text(c, fleet, &col), json_f64(size, "used", 0, NULL),
+		json_f64(size, "idle", 0, NULL), json_f64(size, "coming", 0, NULL)));
+	put_line(c, "why", json_str(size, "why", "", NULL));
+	put_line(c, "next", json_str(size, "next_at", "", NULL));
+	put_line(c, "demand", demand_words(c, demand));
+	put_line(c, "query", metric_words(c, json_object_get(demand, "metric")));
+	put_line(c, "price", price_words(c, fleet, size));
+}
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 int cmd_fleet_create(struct ctl *c)
@@ -127,6 +195,8 @@ int cmd_fleet_show(struct ctl *c)
 	rc = rc != CTL_OK ? rc : render_one(c, r.json, cols);
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
 		putchar('\n');
+		show_size(c, r.json);
+		putchar('\n');
 		rc =
 		    render_list(c, r.json, json_object_get(r.json, "nodes"), nodes, "no nodes yet");
 		if (rc == CTL_OK && json_is_object(json_object_get(r.json, "plan"))) {
@@ -153,6 +223,44 @@ int cmd_fleet_scale(struct ctl *c)
 	body = arena_printf(c->arena, "{\"%s\":%" PRId64 "}", nodes != NULL ? "nodes" : "gpus", n);
 	rc = conn_send(c, "PATCH", fleet_path(c), NULL, str_from(body), &r);
 	return rc != CTL_OK ? rc : render_one(c, r.json, cols);
+}
+
+/* Without an amount it shows the demand. */
+int cmd_fleet_demand(struct ctl *c)
+{
+	static const struct column demand[] = { { "VALUE", "value", CELL_INT, ALWAYS },
+		{ "UNIT", "unit", CELL_TEXT, ALWAYS }, { "BY", "by", CELL_TEXT, ALWAYS },
+		{ "UNTIL", "until_at", CELL_TIME, ALWAYS },
+		{ "QUERY", "metric.query", CELL_TEXT, ALWAYS },
+		{ "ANSWER", "metric.value", CELL_REAL, ALWAYS },
+		{ "ERROR", "metric.error", CELL_TEXT, WIDE }, { 0 } };
+	static const char *const units[] = { "replicas", "nodes", "gpus" };
+	const char *path = arena_printf(c->arena, "%s/demand", fleet_path(c)), *unit = NULL,
+		   *ttl = opt_value(c, "ttl");
+	int64_t n = 0, ttl_us = 120 * SPOT_US_PER_S;
+	struct reply r;
+	int given = 0, rc;
+
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		if (opt_value(c, units[i]) != NULL) {
+			unit = units[i];
+			given++;
+		}
+	}
+	if (given > 1 || (unit == NULL && ttl != NULL) ||
+	    (unit != NULL && !parse_i64(opt_value(c, unit), 0, 100000, &n)) ||
+	    (ttl != NULL && (!parse_duration_us(ttl, &ttl_us) || ttl_us < SPOT_US_PER_S))) {
+		say("spotctl fleet demand: use --replicas N, --nodes N or --gpus N, and --ttl such "
+		    "as 5m");
+		return CTL_USAGE;
+	}
+	rc = unit == NULL
+	    ? conn_get(c, path, &r)
+	    : conn_send(c, "PUT", path, NULL,
+		  str_from(arena_printf(c->arena, "{\"%s\":%" PRId64 ",\"ttl_s\":%" PRId64 "}",
+		      unit, n, ttl_us / SPOT_US_PER_S)),
+		  &r);
+	return rc != CTL_OK ? rc : render_one(c, r.json, demand);
 }
 
 int cmd_fleet_rm(struct ctl *c)

@@ -103,6 +103,22 @@ static const char *place_text(struct ctl *c, const json_t *pool)
 	    *zone != '\0' ? zone : json_str(pool, "region", "?", NULL));
 }
 
+static const char *size_text(struct ctl *c, const json_t *size)
+{
+	const char *range = "";
+
+	if (!json_is_object(size)) {
+		return "";
+	}
+	if (json_is_integer(json_object_get(size, "max"))) {
+		range = arena_printf(c->arena, " %" PRId64 "-%" PRId64,
+		    json_i64(size, "min", 0, NULL), json_i64(size, "max", 0, NULL));
+	}
+	return arena_printf(c->arena, "%g/%" PRId64 "%s%s", json_f64(size, "have", 0, NULL),
+	    json_i64(size, "wanted", 0, NULL), range,
+	    strcmp(json_str(size, "unit", "", NULL), "gpus") == 0 ? " GPUs" : "");
+}
+
 static const char *hazard_text(struct ctl *c, const json_t *h)
 {
 	if (!json_is_object(h)) {
@@ -201,6 +217,7 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	case CELL_STEPS:
 	case CELL_GPU:
 	case CELL_PLACE:
+	case CELL_SIZE:
 	case CELL_HAZARD:
 	case CELL_INTERVAL:
 	case CELL_CAPACITY:
@@ -219,6 +236,8 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 		return steps_text(c, row);
 	case CELL_GPU:
 		return gpu_text(c, v);
+	case CELL_SIZE:
+		return size_text(c, v);
 	case CELL_PLACE:
 		return place_text(c, v);
 	case CELL_HAZARD:

@@ -94,8 +94,9 @@ class Shape(unittest.TestCase):
         ids = [int(f[1:]) for f in made]
         A.sql("""UPDATE fleet SET why = 'a "why"', updated_us = 1767323045000006 WHERE id = %d;
             UPDATE node SET fleet_id = %d WHERE id IN (%s)""" % (ids[0], ids[1], ",".join(map(str, self.nodes))))
-        self.same("/v1/fleets", "SELECT doc FROM api_fleet ORDER BY id DESC")
-        self.same("/v1/fleets?team=t1&state=ACTIVE", "SELECT doc FROM api_fleet WHERE id = %d" % ids[1])
+        doc = "SELECT doc::jsonb || jsonb_build_object('size', fleet_size_doc(f), 'demand', fleet_demand_doc(f)) AS doc FROM api_fleet JOIN fleet f USING (id)"
+        self.same("/v1/fleets", doc + " ORDER BY id DESC")
+        self.same("/v1/fleets?team=t1&state=ACTIVE", doc + " WHERE id = %d" % ids[1])
         first = A.call("GET", "/v1/fleets?limit=2", expect=200)[1]
         self.assertEqual(([f["id"] for f in first["items"]], first["next"]), (made[:0:-1], str(ids[1])))
 

@@ -230,7 +230,15 @@ class Rendering(Case):
     def test_fleet_and_node_in_full(self):
         self.daemon.on("GET", "/v1/fleets/f3", Reply(body=FLEET))
         out = self.run_it("fleet", "show", "f3").stdout
-        self.assertIn("f3\tbig\tACTIVE\t8\t\t2\t1", out)
+        self.assertIn("f3\tbig\tACTIVE\t2/5 0-20\tqueue\t2\t1\t2\t1.0000", out)
+        for line in ("size      2/5 0-20: 2 with work, 0 idle, 0 on their way", "why       2 nodes with work, 3 jobs in the queue",
+                     "next      2026-01-01T00:05:00Z", "demand    4 replicas by vllm until 2026-01-01T00:02:00Z",
+                     "price     1.0000 USD/h; on demand 4.0000 USD/h, saves 75 %"):
+            self.assertIn(line, out)
+        self.daemon.on("GET", "/v1/fleets", page([FLEET, {**FLEET, "id": "f4", "name": "a-name-of-some-length"}]))
+        lines = re.sub(r"\033\[\d+m", "", self.on_terminal("fleet", "ls", columns=80)).splitlines()
+        self.assertIn("2/5 0-20", lines[1])
+        self.assertEqual([x for x in lines if len(x) > 80], [])
         self.assertIn("n7\tREADY", out)
         self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "plan": FLEET_PLAN}))
         shown = self.run_it("fleet", "show", "f3")

@@ -179,6 +179,15 @@ class Requests(Case):
         self.check(["fleet", "scale", "f3", "--nodes", "4"], "PATCH", "/v1/fleets/f3", Reply(body=FLEET), body='{"nodes":4}')
         self.assertEqual(self.daemon.requests[0].headers["If-Match"], "*")
 
+    def test_fleet_demand(self):
+        demand = FLEET["demand"]
+        self.check(["fleet", "demand", "big", "--gpus", "16", "--ttl", "5m"], "PUT", "/v1/fleets/big/demand", Reply(body=demand),
+                   body='{"gpus":16,"ttl_s":300}')
+        self.daemon.requests.clear()
+        self.check(["fleet", "demand", "f3"], "GET", "/v1/fleets/f3/demand", Reply(body=demand))
+        for words in (["--gpus", "1", "--nodes", "1"], ["--ttl", "5m"], ["--nodes", "x"], ["--nodes", "1", "--ttl", "soon"]):
+            self.assertIn("--replicas N, --nodes N or --gpus N", self.run_it("fleet", "demand", "f3", *words, code=2).stderr)
+
     def test_fleet_rm(self):
         self.check(["fleet", "rm", "f3"], "DELETE", "/v1/fleets/f3", Reply(202, FLEET))
 

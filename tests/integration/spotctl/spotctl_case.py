@@ -27,7 +27,12 @@ NODE = {"id": "n7", "state": "READY", "pool": POOL, "job": "j12", "fleet": "f3",
         "why": "", "last_error": "", "notices": [], "attempts": [], "events": []}
 FLEET = {"id": "f3", "name": "big", "state": "ACTIVE", "spec": {"nodes": 8}, "nodes_live": 2, "nodes_ready": 1, "pools": 2,
          "cost_micros": 99, "created_at": "2026-01-01T00:00:00Z", "owner": "ann", "team": "nlp", "project": "", "why": "",
-         "nodes": [NODE]}
+         "nodes": [NODE], "on_demand_micros": 4000000,
+         "size": {"unit": "nodes", "have": 2.0, "wanted": 5, "min": 0, "max": 20, "target": 0, "rule": "queue", "hourly_micros": 1000000,
+                  "why": "2 nodes with work, 3 jobs in the queue since 130 s want 3", "since_at": "2026-01-01T00:00:00Z",
+                  "next_at": "2026-01-01T00:05:00Z", "need": 5, "used": 2.0, "idle": 0.0, "coming": 0.0, "queue_jobs": 3},
+         "demand": {"value": 4, "unit": "replicas", "by": "vllm", "set_at": "2026-01-01T00:00:00Z", "until_at": "2026-01-01T00:02:00Z",
+                    "version": 1, "metric": None}}
 FLEET_PLAN = {"name": "big", "want": 8.0, "unit": "nodes", "gpus_of": "", "have": 2.0, "missing": 1, "surplus": 0, "floor_want": 2.0, "floor_have": 2.0,
               "pools": 2, "pools_want": 5, "hourly_micros": 9000000, "cost_micros": 10050000, "risk_micros": 1600000, "total_micros": 11650000,
               "bound_micros": 11000000, "gap": 0.0558, "proved": False, "risk_hours": 4.0, "lost_together_per_hour": 0.4, "risk_price_micros": 4000000,

@@ -22,17 +22,17 @@ UNION ALL SELECT 0, false WHERE $8 <> '' AND NOT EXISTS (SELECT FROM k WHERE sta
 -- params: state fleet_state?, team text?, before_id int8, most int4
 -- rows: many id int8, name text, owner text, team text, project text, state text, version int8,
 --   spec jsonb, why text, nodes_live int8, nodes_ready int8, pools int8, cost_micros int8,
---   created_us int8, updated_us int8
+--   created_us int8, updated_us int8, size text, demand text
 -- json: id#f, name, owner, team, project, state, version, spec, why, nodes_live, nodes_ready,
---   pools, cost$, created@, updated@
+--   pools, cost$, created@, updated@, size*, demand*
 -- writes: no
 SELECT f.id, f.name, f.owner, f.team, f.project, f.state, f.version, f.spec, f.why, n.live,
 	n.ready, n.pools, (SELECT coalesce(sum(l.amount_micros), 0)::int8
 		FROM ledger l JOIN node m ON m.id = l.node_id WHERE m.fleet_id = f.id),
-	f.created_us, f.updated_us
+	f.created_us, f.updated_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text
 FROM (SELECT * FROM fleet
 	WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
-	ORDER BY id DESC LIMIT $4) f,
+	ORDER BY id DESC LIMIT $4) x JOIN fleet f ON f.id = x.id,
 	LATERAL (SELECT count(*) AS live, count(*) FILTER (WHERE state = 'READY') AS ready,
 		count(DISTINCT pool_id) AS pools FROM node
 		WHERE fleet_id = f.id AND state NOT IN ('GONE', 'FAILED')) n
@@ -40,21 +40,54 @@ ORDER BY f.id DESC
 
 -- name: api_fleet
 -- params: id int8
--- rows: 0..1 version int8, team text, state fleet_state, spec text, doc text, nodes text, plan text?, plan_us int8
+-- rows: 0..1 version int8, team text, state fleet_state, spec text, doc text, nodes text,
+--   plan text?, plan_us int8, size text, demand text, on_demand_micros int8
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
 		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes,
-	f.plan::text, f.plan_us
+	f.plan::text, f.plan_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text,
+	fleet_on_demand_micros(f)
 FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
 
--- version 0 matches any version.
+-- The fleet of that name: the one that is not closed, else the newest.
+-- name: api_fleet_named
+-- params: name text
+-- rows: 0..1 id int8
+-- writes: no
+SELECT id FROM ((SELECT id FROM fleet WHERE name = $1 AND state <> 'CLOSED')
+	UNION ALL (SELECT id FROM fleet WHERE name = $1 ORDER BY id DESC LIMIT 1)) x LIMIT 1
+
+-- Sets the demand from outside. version 0 matches any version. Only a change is an event.
+-- name: api_fleet_demand
+-- params: id int8, version int8, demand int4, unit text, until_us int8, actor text, at_us int8
+-- rows: 0..1 version int8, woken bool
+-- writes: yes
+WITH was AS (
+	SELECT id, demand, demand_unit, demand_until_us FROM fleet
+	WHERE id = $1 AND state = 'ACTIVE' AND ($2 = 0 OR demand_version = $2) FOR UPDATE
+), f AS (
+	UPDATE fleet SET demand = $3, demand_unit = $4, demand_until_us = $5, demand_by = $6,
+		demand_us = $7, demand_version = demand_version + 1
+	FROM was WHERE fleet.id = was.id RETURNING fleet.id, fleet.demand_version
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
+	SELECT $7, 'fleet', 'f' || id, coalesce(demand || ' ' || demand_unit, ''), $3 || ' ' || $4,
+		'DEMAND', 'demand by ' || $6, $6
+	FROM was WHERE demand IS DISTINCT FROM $3 OR demand_unit <> $4 OR demand_until_us <= $7
+)
+SELECT demand_version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
+
+-- version 0 matches any version. size: of a fleet that follows demand.
 -- name: api_fleet_update
--- params: id int8, version int8, spec jsonb?, closing bool, why text, actor text, at_us int8
+-- params: id int8, version int8, spec jsonb?, closing bool, why text, actor text, at_us int8,
+--   size int4?
 -- rows: 0..1 version int8, woken bool
 -- writes: yes
 WITH f AS (
 	UPDATE fleet SET spec = coalesce($3, spec), version = version + 1, updated_us = $7,
+		size = coalesce($8, size), size_us = CASE WHEN $8 IS NULL THEN size_us ELSE $7 END,
+		size_slack_us = CASE WHEN $8 IS NULL THEN size_slack_us ELSE 0 END,
 		state = CASE WHEN $4 THEN 'CLOSING' ELSE state END
 	WHERE id = $1 AND ($2 = 0 OR version = $2) AND state = 'ACTIVE' RETURNING id, version, state
 ), ev AS (

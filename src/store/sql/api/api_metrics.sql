@@ -13,6 +13,7 @@ UNION ALL SELECT 'spot_fleet_missing', name, (plan->>'missing')::float8 FROM fle
 UNION ALL SELECT 'spot_fleet_gap', name, (plan->>'gap')::float8 FROM fleet WHERE state = 'ACTIVE' AND plan IS NOT NULL
 UNION ALL SELECT 'spot_fleet_usd_per_hour', name, (plan->>'hourly_micros')::float8 / 1e6 FROM fleet
 	WHERE state = 'ACTIVE' AND plan IS NOT NULL
+UNION ALL SELECT metric, label, value FROM api_metrics_fleets
 UNION ALL SELECT 'spot_gangs', s.state, count(x.state)::float8
 	FROM (VALUES ('waiting'), ('acquiring'), ('holding'), ('serving')) s (state)
 	LEFT JOIN (

@@ -4,10 +4,11 @@
 -- name: engine_fleets
 -- params: after_id int8, most int8, spec_bytes int8
 -- rows: many id int8, name text, spec text?, state fleet_state, version int8, team text,
---   project text
+--   project text, size int4?
 -- writes: no
 WITH RECURSIVE x AS MATERIALIZED (
-	SELECT id, name, state, version, team, project FROM fleet WHERE state IN ('ACTIVE', 'CLOSING') AND id > $1 ORDER BY id LIMIT $2
+	SELECT id, name, state, version, team, project, size FROM fleet
+	WHERE state IN ('ACTIVE', 'CLOSING') AND id > $1 ORDER BY id LIMIT $2
 ), o AS MATERIALIZED (
 	SELECT array_agg(id ORDER BY id) AS ids FROM x
 ), t AS (
@@ -15,28 +16,30 @@ WITH RECURSIVE x AS MATERIALIZED (
 	UNION ALL SELECT t.i + 1, f.id, y.spec, t.bytes + octet_length(y.spec)
 	FROM t CROSS JOIN o JOIN fleet f ON f.id = o.ids[t.i + 1] CROSS JOIN LATERAL (SELECT f.spec::text AS spec OFFSET 0) y WHERE t.bytes < $3
 )
-SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
+SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
 
 -- In the order of the fleets. PostgreSQL hashes the set of IN once for all nodes.
 -- name: engine_fleet_nodes
 -- params: fleets int8[]
 -- rows: many fleet_id int8, id int8, pool_id int4, state node_state, provider text, region text,
---   zone text, market market, gpu_milli int4, price_micros int8, used bool, unsure bool
+--   zone text, market market, gpu_milli int4, price_micros int8, used bool, unsure bool,
+--   gpu_name text, idle_since_us int8
 -- writes: no
 SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli, n.price_micros,
 	n.id IN (SELECT a.node_id FROM attempt a WHERE a.ended_us IS NULL OR NOT a.settled),
-	n.state = 'WANTED' AND n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')
+	n.state = 'WANTED' AND n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN'),
+	p.gpu_name, greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us))
 FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
 WHERE n.state NOT IN ('GONE', 'FAILED') AND n.fleet_id = ANY ($1) AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
 
 -- name: engine_want_for_fleet
 -- params: fleet_id int8, version int8, have int8, pool_id int4, node[], price_micros int8,
---   inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+--   inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, size int4?
 -- rows_in: node node_label (token text, name text)
 -- rows: many id int8
 -- writes: yes
 WITH ok AS (
-	SELECT f.id FROM fleet f WHERE f.id = $1 AND f.version = $2 AND f.state = 'ACTIVE'
+	SELECT f.id FROM fleet f WHERE f.id = $1 AND f.version = $2 AND f.state = 'ACTIVE' AND f.size IS NOT DISTINCT FROM $13
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 		AND (SELECT count(*) FROM node n WHERE n.fleet_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY')) <= $3

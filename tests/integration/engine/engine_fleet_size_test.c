@@ -1,0 +1,214 @@
+/* Fleets whose size follows the queue, demand from outside, the schedule and idle time. */
+#include "engine_world.h"
+
+/* A scaled fleet "f" whose spans are short enough for a test. */
+static struct world *scaled_world(void **state, const char *more)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->agents = true;
+	for (int i = 0; i < 6; i++) {
+		char zone[8];
+
+		snprintf(zone, sizeof(zone), "z%d", i);
+		world_pool(w, zone, "a1", "spot", 1000000 + i * 10000);
+	}
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us)"
+	    " VALUES ('f', 'me', 'ml', 'p', jsonb_build_object('nodes', 0, 'asks', "
+	    "'[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]'::jsonb, 'scaling', "
+	    "'{\"unit\":\"nodes\",\"min\":0,\"max\":4,\"target\":0,\"idle_us\":300000,"
+	    "\"wait_us\":200000,\"cooldown_us\":200000}'::jsonb || '%s'::jsonb), 'ACTIVE', 1, 1)",
+	    more);
+	world_start(w);
+	return w;
+}
+
+static void jobs_submit(struct world *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		world_sql(w, "BEGIN");
+		(void)world_job(w, "{}");
+		world_sql(w,
+		    "UPDATE job SET fleet_id = 1 WHERE state = 'QUEUED'; COMMIT; NOTIFY "
+		    "spot_engine");
+	}
+}
+
+static void test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero(void **state)
+{
+	struct world *w = scaled_world(state, "{}");
+
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 0 AND size_rule = 'first'");
+	jobs_submit(w, 3);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 3 AND size_rule = 'queue'");
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM job WHERE state = 'RUNNING'");
+	world_for(w, 1000);
+	/* While all work it neither grows nor shrinks. */
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 3);
+	assert_int_equal(w->cloud.launches, 3);
+	world_job_exits(w, 2);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM fleet WHERE size = 2 AND size_why LIKE '2 nodes with work%'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 2 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
+	    2);
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 0 AND size_slack_us > 0");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(w->cloud.launches, 3);
+	/* Each change is an event and a decision with its figures. */
+	assert_true(
+	    world_int(w, "SELECT count(*) FROM event WHERE entity = 'fleet' AND event = 'SIZE'") >=
+	    4);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'fleet_size' AND "
+			     "inputs->>'queue_jobs' = '3' AND outcome->>'size' = '3'"),
+	    1);
+	world_check_end(w);
+}
+
+static void test_max_bounds_what_the_queue_asks_for(void **state)
+{
+	struct world *w = scaled_world(state, "{}");
+
+	jobs_submit(w, 9);
+	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE state = 'RUNNING'");
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 4);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 4);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size_why LIKE '%at most max 4'");
+	world_cancel(w);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+}
+
+/* min nodes stay, and what is above goes in the order of its idle time. */
+static void test_the_node_that_idles_longest_goes_first(void **state)
+{
+	struct world *w = scaled_world(state,
+	    "{\"min\":1,\"target\":3,\"idle_us\":1500000,\"cooldown_us\":60000000}");
+
+	world_until(w, LIMIT, "SELECT count(*) = 3 FROM node WHERE state = 'READY'");
+	/* The dearest has idled for the shortest: by price it would go first. */
+	world_sql(w,
+	    "UPDATE node SET idle_since_us = x.at, ready_us = 1 FROM (SELECT id, %" PRId64
+	    " - rank() OVER (ORDER BY price_micros DESC) * 60000000 AS at FROM node) x WHERE "
+	    "x.id = node.id; UPDATE fleet SET size_slack_us = 1; NOTIFY spot_engine",
+	    world_us() + INT64_C(60000000));
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w,
+			     "SELECT (price_micros = (SELECT max(price_micros) FROM node))::int "
+			     "FROM node WHERE state = 'READY'"),
+	    1);
+	world_for(w, 700);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 1);
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_check_end(w);
+}
+
+static void test_demand_from_outside_holds_for_its_time(void **state)
+{
+	struct world *w = scaled_world(state, "{\"per\":2}");
+
+	world_sql(w,
+	    "UPDATE fleet SET demand = 1, demand_unit = 'replicas', demand_by = 'vllm', "
+	    "demand_until_us = %" PRId64 ", demand_version = 1; NOTIFY spot_engine",
+	    world_us() + INT64_C(4000000));
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 2 AND size_rule = 'demand'");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM fleet WHERE size_why LIKE '%demand of 1 "
+			     "replicas by vllm%'"),
+	    1);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_true(world_us() >= world_int(w, "SELECT demand_until_us FROM fleet"));
+	assert_int_equal(w->cloud.launches, 2);
+}
+
+static int minute_now(void)
+{
+	return (int)(world_us() / INT64_C(60000000) % 1440);
+}
+
+static void test_a_schedule_opens_closes_and_an_expiry_ends_it(void **state)
+{
+	int minute = minute_now();
+	char more[256];
+	struct world *w;
+
+	/* Open for the next twelve hours. */
+	snprintf(more, sizeof(more),
+	    "{\"min\":1,\"target\":2,\"windows\":[{\"days\":127,\"up_min\":%d,\"down_min\":%d,"
+	    "\"tz\":"
+	    "\"UTC\"}]}",
+	    (minute + 1439) % 1440, (minute + 720) % 1440 + 1);
+	w = scaled_world(state, more);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	jobs_submit(w, 1);
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING'");
+	/* The window moves to the other half of the day: idle nodes go at once, below min. */
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(jsonb_set(spec, '{scaling,windows,0,up_min}', "
+	    "'%d'), "
+	    "'{scaling,windows,0,down_min}', '%d'), version = version + 1; NOTIFY spot_engine",
+	    (minute + 600) % 1440, (minute + 1200) % 1440 + 1);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 0 AND NOT size_open");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM fleet WHERE size_next_us > 0"), 1);
+	world_exit_all(w);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM fleet WHERE state = 'ACTIVE'"), 1);
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{scaling,expires_us}', '5'); NOTIFY "
+	    "spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'EXPIRED'"), 1);
+	world_check_end(w);
+}
+
+/* A leader that dies leaves the row. The next goes on from it and launches nothing twice. */
+static void test_the_next_leader_goes_on_with_the_size(void **state)
+{
+	struct world *w = scaled_world(state, "{\"idle_us\":2000000}");
+
+	jobs_submit(w, 2);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 2");
+	world_kill(w);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	world_kill(w);
+	world_start(w);
+	world_for(w, 500);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 2);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 2);
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 0");
+	world_check_end(w);
+}
+
+#define T(f) cmocka_unit_test(f)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero),
+		T(test_max_bounds_what_the_queue_asks_for),
+		T(test_the_node_that_idles_longest_goes_first),
+		T(test_demand_from_outside_holds_for_its_time),
+		T(test_a_schedule_opens_closes_and_an_expiry_ends_it),
+		T(test_the_next_leader_goes_on_with_the_size),
+	};
+
+	return WORLD_TESTS(argc, argv, tests);
+}
