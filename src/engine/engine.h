@@ -68,6 +68,7 @@ struct engine_conf {
 	struct defer_policy defer;
 	struct rebalance_policy rebalance;
 	int64_t rebalance_every_us; /* between rebalances of the daemon's own; 0 = never */
+	int64_t fleet_rest_us; /* expected rest of the use of a fleet's node */
 	int64_t deadline_tick_us; /* the deadline policy's unit of time */
 	struct rank_policy rank;
 	/* for nodes */

@@ -183,6 +183,8 @@ const struct conf_item spotd_conf_items[] = {
 	ENGINE("defer_longest", "1d", "0s", "7d", defer.longest_us, "Longest deferral of a job."),
 	ENGINE("rebalance_every", "0s", "0s", "7d", rebalance_every_us,
 	    "Interval of automatic rebalancing; 0s: never."),
+	ENGINE("fleet_rest", "8h", "1m", "30d", fleet_rest_us,
+	    "A fleet's move must pay within this time, or earlier if its node would be reclaimed."),
 	{ "engine", "rebalance_wave", "10", "1", "10000", "Maximum moves of one rebalancing.",
 	    CONF_I64, CONF_RELOAD, CONF_AT(rebalance_wave) },
 	ENGINE_N("rebalance_budget", "100", "0", "1000", rebalance.budget_pm,

@@ -23,7 +23,7 @@
  * plan, so `gap` holds whatever the search missed.
  *
  * Priorities, in this order: limits and quotas for added nodes, few missing nodes, the floor
- * (reserved capacity counts), pools_min, cost. Existing nodes stay at any price; rebalancing moves
+ * (reserved capacity counts), pools_min, cost. Existing nodes stay at any price; fleet_move.h moves
  * them. Only surplus idle nodes go back, the most expensive and riskiest first. Nothing fails;
  * memory is the arena's.
  */
@@ -35,6 +35,14 @@
 
 struct hazard_model;
 struct fleet_scaling;
+
+/* The disruption budget of a fleet's moves; 0 = the default. */
+struct fleet_rebalance {
+	bool off; /* nodes stay at any price */
+	int32_t at_once, per_zone, per_hour; /* nodes that move; 1, 1, 4 */
+	uint32_t hours; /* bit h: moves may begin in hour h of the day (UTC); all */
+	const char *hours_text; /* as in the file */
+};
 
 struct fleet_spec {
 	int32_t nodes; /* wanted nodes, or */
@@ -54,15 +62,17 @@ struct fleet_spec {
 	double risk;
 	/* NULL = the size is fixed (fleet_size.h); else nodes or gpus is the target */
 	struct fleet_scaling *scaling;
+	struct fleet_rebalance rebalance;
 };
 #define FLEET_RISK 4.0
 /* Reads a fleet file, JSON or YAML:
  *
  *     {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file}, "limits",
- *      "on_demand_floor": N or "20%", "pools_min", "risk", "team", "project"}
+ *      "on_demand_floor": N or "20%", "pools_min", "risk", "rebalance", "team", "project"}
  *
  * Further keys are those of fleet_scaling_parse (fleet_size.h). The limits are "per_pool",
- * "per_zone", "per_region", "per_provider" and "per_gpu".
+ * "per_zone", "per_region", "per_provider" and "per_gpu". The keys of rebalance are "enabled",
+ * "at_once", "per_zone", "per_hour" and "hours" ("0-6,22").
  */
 NODISCARD enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
     const char **ret_name, struct spot_err *err);
@@ -80,6 +90,8 @@ struct fleet_have {
 	enum spot_market market;
 	int32_t gpu_milli, nodes;
 	int32_t idle; /* of them: may be given back */
+	/* others on their way that replace nodes elsewhere: count against the limits alone */
+	int32_t coming;
 	int64_t price_micros; /* per node-hour */
 	const struct offer *offer;
 	const struct score *score;

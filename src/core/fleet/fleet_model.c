@@ -314,6 +314,7 @@ static void source_read(const struct fleet_ask *ask, const struct source *from,
 			.pool_id = h->pool_id,
 			.held = h->nodes,
 			.idle = MIN(h->idle, h->nodes),
+			.coming = h->coming,
 			.price_micros = h->price_micros };
 	}
 }
@@ -326,6 +327,7 @@ static void item_merge(struct fleet_item *to, const struct fleet_item *x)
 	to->have = to->have != NULL ? to->have : x->have;
 	to->held += x->held;
 	to->idle += x->idle;
+	to->coming += x->coming;
 	to->price_micros = MAX(to->price_micros, x->price_micros);
 }
 
@@ -458,6 +460,19 @@ static void members_fill(struct fleet_model *m)
 	}
 }
 
+/* Nodes that come in the place of others take their share of the limits. */
+static void item_reserve(struct fleet_model *m, struct fleet_item *i)
+{
+	static const enum fleet_kind kinds[] = { FG_PROVIDER, FG_REGION, FG_ZONE, FG_GPU };
+
+	i->cap -= i->coming;
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		if (i->g[kinds[k]] >= 0) {
+			m->groups[i->g[kinds[k]]].used += i->coming;
+		}
+	}
+}
+
 void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
     bool only_held, double cheapest)
 {
@@ -475,6 +490,7 @@ void fleet_model_build(struct fleet_model *m, struct arena *a, const struct flee
 	members_fill(m);
 	for (size_t i = 0; i < m->n; i++) {
 		fleet_put(m, &m->items[i], m->items[i].held);
+		item_reserve(m, &m->items[i]);
 	}
 	m->held = m->total;
 }

@@ -30,6 +30,7 @@ struct fleet_item {
 	int64_t cap; /* nodes */
 	int32_t g[FLEET_KINDS]; /* groups; -1 = none */
 	int32_t held, idle, x; /* x: held and picked, less what is given back */
+	int32_t coming;
 	int64_t price_micros;
 };
 
@@ -104,6 +105,13 @@ bool fleet_search(struct fleet_model *m, int64_t most);
 /* Returns a lower bound in dollars for plans of this coverage, floor and number of pools. Leaves
  * the duals in the groups. */
 double fleet_bound(struct fleet_model *m);
+/* The disruption budget in the fleet file and in the stored spec (fleet_rebalance.c). */
+struct yaml;
+NODISCARD enum spot_rc fleet_rebalance_parse(const struct yaml *y, struct fleet_rebalance *ret,
+    struct spot_err *err);
+json_t *fleet_rebalance_json(const struct fleet_rebalance *b);
+void fleet_rebalance_read(struct arena *a, const json_t *j, struct fleet_rebalance *ret,
+    struct spot_err *err);
 /* Returns the limit that keeps a node out; 0 = none. *ret_group is -1 for the pool's own limit. */
 enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i,
     int32_t *ret_group);

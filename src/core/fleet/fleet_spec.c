@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/text/yaml.h"
-#include "core/fleet/fleet.h"
+#include "core/fleet/fleet_priv.h"
 #include "core/fleet/fleet_size.h"
 #include "core/spec/spec_parts.h"
 
@@ -113,8 +113,8 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
     const char **ret_name, struct spot_err *err)
 {
 	static const char *const known[] = { "name", "nodes", "gpus", "resources", "limits",
-		"on_demand_floor", "pools_min", "risk", "team", "project", "idle_timeout",
-		"headroom", "scale", "expires", "schedule", "demand", NULL };
+		"on_demand_floor", "pools_min", "risk", "rebalance", "team", "project",
+		"idle_timeout", "headroom", "scale", "expires", "schedule", "demand", NULL };
 	static const struct spec_unsupported later[] = { { NULL, NULL } };
 	struct jobspec_ctx x = { .arena = a };
 	struct fleet_spec *f = arena_alloc(a, sizeof(*f));
@@ -150,6 +150,9 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
 		rc = parse_limits(yaml_get(docs[0], "limits"), f, err);
 	}
 	if (rc == SPOT_OK) {
+		rc = fleet_rebalance_parse(yaml_get(docs[0], "rebalance"), &f->rebalance, err);
+	}
+	if (rc == SPOT_OK) {
 		rc = spec_text(yaml_get(docs[0], "team"), &f->team, err);
 	}
 	if (rc == SPOT_OK) {
@@ -181,13 +184,13 @@ json_t *fleet_spec_to_json(const struct fleet_spec *f)
 		json_array_append_new(asks, resource_ask_to_json(&f->asks[i]));
 	}
 	o = json_pack("{s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:s, "
-		      "s:s}",
+		      "s:s, s:o}",
 	    "nodes", f->nodes, "gpus", f->gpus, "asks", asks, "per_pool_max", f->per_pool_max,
 	    "per_zone_max", f->per_zone_max, "per_provider_max", f->per_provider_max,
 	    "per_region_max", f->per_region_max, "per_gpu_max", f->per_gpu_max, "on_demand_floor",
 	    f->on_demand_floor, "on_demand_floor_pm", f->floor_pm, "pools_min", f->pools_min,
 	    "gpus_of", f->gpus_of != NULL ? f->gpus_of : "", "risk", f->risk, "team", f->team,
-	    "project", f->project);
+	    "project", f->project, "rebalance", fleet_rebalance_json(&f->rebalance));
 	if (f->scaling != NULL) {
 		json_object_set_new(o, "scaling", fleet_scaling_to_json(f->scaling));
 	}
@@ -213,6 +216,7 @@ enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet
 	f->gpus_of = arena_strdup(a, json_str(j, "gpus_of", "", &e));
 	f->risk = json_object_get(j, "risk") != NULL ? json_number_value(json_object_get(j, "risk"))
 						     : FLEET_RISK;
+	fleet_rebalance_read(a, json_object_get(j, "rebalance"), &f->rebalance, &e);
 	f->pools_min = (int32_t)json_i64(j, "pools_min", 5, &e);
 	f->team = arena_strdup(a, json_str(j, "team", "", &e));
 	f->project = arena_strdup(a, json_str(j, "project", "", &e));

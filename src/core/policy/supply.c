@@ -114,12 +114,12 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
 	return SUPPLY_WAIT;
 }
 
-static int64_t probe_pause(const struct return_in *in, const struct supply_policy *p)
+int64_t return_pause_us(const struct supply_policy *p, int32_t refused)
 {
 	const struct backoff pauses = { .first_us = p->return_probe_us,
 		.cap_us = MAX(SPOT_US_PER_HOUR, p->return_probe_us) };
 
-	return backoff_wait_us(&pauses, in->probes_refused, NULL);
+	return backoff_wait_us(&pauses, refused, NULL);
 }
 
 /* Returns the cost of the move: both machines are paid while the other boots and is held. Work done
@@ -156,8 +156,7 @@ static double move_gain(int64_t saving, int64_t cost, const struct supply_policy
 	return (double)saving - (double)cost * (double)(1000 + p->return_margin_pm) / 1000;
 }
 
-/* Returns the share of a gain that is left in this pool after those refusals. */
-static double probe_share(const struct offer *o, const struct offer *const *refused, size_t n)
+double return_share(const struct offer *o, const struct offer *const *refused, size_t n)
 {
 	int halves = 0;
 
@@ -185,7 +184,7 @@ const struct score *return_probe(const struct score *const *there, size_t n,
 		double gain =
 		    move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p);
 
-		gain = gain > most ? gain * probe_share(there[i]->offer, refused, refused_n) : 0;
+		gain = gain > most ? gain * return_share(there[i]->offer, refused, refused_n) : 0;
 		if (gain > most) {
 			most = gain;
 			best = there[i];
@@ -197,7 +196,7 @@ const struct score *return_probe(const struct score *const *there, size_t n,
 void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p,
     struct return_out *ret)
 {
-	int64_t pause = probe_pause(in, p);
+	int64_t pause = return_pause_us(p, in->probes_refused);
 
 	*ret = (struct return_out){ .again_us = in->now_us + pause };
 	ret->saving_micros = in->here_total_micros - in->there_total_micros;

@@ -68,6 +68,10 @@ struct return_in return_pair(int64_t now_us, const struct score *here, const str
 const struct score *return_probe(const struct score *const *there, size_t n,
     const struct score *here, const struct offer *const *refused, size_t refused_n,
     const struct supply_policy *p);
+/* Returns the share of a saving that is left in this pool after those refusals. */
+double return_share(const struct offer *o, const struct offer *const *refused, size_t n);
+/* Returns the pause after that many refused probes in a row. */
+int64_t return_pause_us(const struct supply_policy *p, int32_t refused);
 struct return_out {
 	bool move;
 	int64_t saving_micros, cost_micros, again_us;

@@ -12,6 +12,7 @@
 #include "core/fleet/fleet.h"
 #include "core/place/placement.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/fleet_market.h"
 #include "engine/launch/launch_priv.h"
 
 #define PAGE 200 /* fleets in a pass */
@@ -33,10 +34,15 @@ struct fleet_work {
 	int64_t until_us; /* when the first cooldown ends */
 };
 
-/* Nodes on their way out do not count. */
+static bool node_leaves(const struct q_engine_fleet_nodes_row *n)
+{
+	return n->state == NODE_DRAINING || n->state == NODE_TERMINATING;
+}
+
+/* Nodes on their way out do not count, nor does one whose place another still holds. */
 static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
-	return n->state != NODE_DRAINING && n->state != NODE_TERMINATING;
+	return !node_leaves(n) && !n->stands_in;
 }
 
 static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
@@ -65,6 +71,18 @@ static bool nodes_compare(const struct q_engine_fleet_nodes_row *a,
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
 
+/* The surplus goes with the node that was to replace it. */
+static void surplus_drop(struct recon *r, const struct fleet_work *t,
+    const struct q_engine_fleet_nodes_row *n)
+{
+	node_give_back(r, n, "more than the fleet wants");
+	for (size_t i = 0; i < t->own_n; i++) {
+		if (t->own[i].stands_in && t->own[i].replaces_id == n->id) {
+			node_give_back(r, &t->own[i], "more than the fleet wants");
+		}
+	}
+}
+
 static void surplus_give_back(struct recon *r, struct fleet_work *t, const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->own_n + 1, sizeof(*gone));
@@ -75,8 +93,8 @@ static void surplus_give_back(struct recon *r, struct fleet_work *t, const struc
 		for (size_t i = 0; i < t->own_n; i++) {
 			const struct q_engine_fleet_nodes_row *n = &t->own[i];
 
-			if (n->pool_id == give->pool_id && !gone[i] && node_idle(n) &&
-			    (best == SIZE_MAX || nodes_compare(n, &t->own[best]))) {
+			if (n->pool_id == give->pool_id && !gone[i] && node_counts(n) &&
+			    node_idle(n) && (best == SIZE_MAX || nodes_compare(n, &t->own[best]))) {
 				best = i;
 			}
 		}
@@ -84,7 +102,7 @@ static void surplus_give_back(struct recon *r, struct fleet_work *t, const struc
 			return;
 		}
 		gone[best] = true;
-		node_give_back(r, &t->own[best], "more than the fleet wants");
+		surplus_drop(r, t, &t->own[best]);
 	}
 }
 
@@ -99,10 +117,9 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, struct fle
 		const struct q_engine_fleet_nodes_row *w = &t->own[i];
 		size_t k = 0;
 
-		if (!node_counts(w)) {
+		if (node_leaves(w)) {
 			continue;
 		}
-		++*ret_nodes;
 		while (k < n && have[k].pool_id != w->pool_id) {
 			k++;
 		}
@@ -116,6 +133,11 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, struct fle
 				.price_micros = w->price_micros,
 				.offer = offer_find(r->e, w->pool_id) };
 		}
+		if (w->stands_in) {
+			have[k].coming++;
+			continue;
+		}
+		++*ret_nodes;
 		have[k].nodes++;
 		have[k].idle += node_idle(w);
 	}
@@ -123,8 +145,8 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, struct fle
 	return n;
 }
 
-static void fleet_rank(struct recon *r, const struct offer *offers, size_t n,
-    const struct job_spec *job, struct score **ret, size_t *ret_n)
+void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const struct job_spec *job,
+    struct score **ret, size_t *ret_n)
 {
 	struct place_policy k = engine_place_policy(&r->e->conf);
 	struct place_market m = { .offers = offers, .offers_n = n };
@@ -136,8 +158,7 @@ static void fleet_rank(struct recon *r, const struct offer *offers, size_t n,
 	placement_fleet(&in, job, ret, ret_n);
 }
 
-/* Scores the pools that the fleet is in, whether or not they have more capacity now. */
-static void have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
+void fleet_have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
     size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
@@ -162,14 +183,14 @@ static void have_score(struct recon *r, const struct job_spec *job, struct fleet
 	}
 }
 
-static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, struct fleet_spec **ret)
+bool fleet_spec_read(struct recon *r, int64_t id, const char *text, struct fleet_spec **ret)
 {
 	struct spot_err err = { 0 };
 	AUTO(json) json_t *doc = NULL;
 
-	if (json_parse(str_from(f->spec), "fleet.spec", &doc, &err) != SPOT_OK ||
+	if (json_parse(str_from(text), "fleet.spec", &doc, &err) != SPOT_OK ||
 	    fleet_spec_from_json(r->arena, doc, ret, &err) != SPOT_OK) {
-		log_error("fleet.spec", I64("fleet", f->id), STR("error", err.text));
+		log_error("fleet.spec", I64("fleet", id), STR("error", err.text));
 		return false;
 	}
 	return true;
@@ -275,7 +296,7 @@ static struct fleet_seen seen_make(const struct recon *r, const struct fleet_wor
 		const struct q_engine_fleet_nodes_row *n = &t->own[i];
 
 		s.nodes = hash_mix(hash_mix(s.nodes, (uint64_t)n->id), n->used);
-		s.nodes = hash_mix(s.nodes, (uint64_t)n->state);
+		s.nodes = hash_mix(hash_mix(s.nodes, (uint64_t)n->state), n->stands_in);
 	}
 	return s;
 }
@@ -333,7 +354,8 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	struct score *scores;
 	int64_t nodes;
 
-	if (!fleet_again(seen_find(st, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
+	if (!fleet_again(seen_find(st, f->id), &is, engine_now(e)) ||
+	    !fleet_spec_read(r, f->id, f->spec, &spec)) {
 		return;
 	}
 	seen_drop(st, f->id);
@@ -345,7 +367,7 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = fleet_have(r, t, &have, &nodes);
-	have_score(r, job, have, ask.have_n);
+	fleet_have_score(r, job, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
 		seen_keep(st, &is);

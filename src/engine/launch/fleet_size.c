@@ -88,9 +88,10 @@ static bool zones_read(struct recon *r, const struct fleet_scaling *s,
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static bool node_leaves(const struct q_engine_fleet_nodes_row *n)
+/* Nodes on their way out do not count, nor those that move in for a node which still counts. */
+static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
-	return n->state == NODE_DRAINING || n->state == NODE_TERMINATING;
+	return n->state != NODE_DRAINING && n->state != NODE_TERMINATING && !n->stands_in;
 }
 
 static void node_read(const struct fleet_spec *f, const struct q_engine_fleet_nodes_row *n,
@@ -115,7 +116,7 @@ size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *n
 	size_t *from = arena_array(a, n + 1, sizeof(*from)), *at, k = 0, found;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!node_leaves(&nodes[i])) {
+		if (node_counts(&nodes[i])) {
 			from[k] = i;
 			node_read(spec, &nodes[i], &list[k++]);
 			/* Under a call: its outcome comes first. */
@@ -146,7 +147,7 @@ static void nodes_take(struct recon *r, struct size_work *t, int64_t fleet_id,
 	list = arena_array(r->arena, end - t->at + 1, sizeof(*list));
 	in->nodes_n = 0;
 	for (; t->at < end; t->at++) {
-		if (!node_leaves(&t->nodes[t->at])) {
+		if (node_counts(&t->nodes[t->at])) {
 			node_read(f, &t->nodes[t->at], &list[in->nodes_n++]);
 		}
 	}

@@ -303,7 +303,8 @@ static void nodes_ask(struct recon *r, struct assign_pass *t, void (*then)(struc
 {
 	struct step *s = step_new(r, then, t);
 
-	STEP(s, engine_free_nodes, (&(struct q_engine_free_nodes){ .most = FREE_MOST }));
+	STEP(s, engine_free_nodes,
+	    (&(struct q_engine_free_nodes){ .most = FREE_MOST, .at_us = engine_now(r->e) }));
 }
 
 /* Reads what the jobs are decided by: the room first if one needs it, then free nodes, then the

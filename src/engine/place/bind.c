@@ -103,6 +103,9 @@ static bool node_suits(struct recon *r, const struct q_engine_free_nodes_row *n,
 static bool node_free_for(const struct q_engine_free_nodes_row *n,
     const struct q_engine_assign_jobs_row *j)
 {
+	if (n->kept && n->job_id != j->id) {
+		return false;
+	}
 	if (j->has_fleet_id || n->has_fleet_id) {
 		return j->has_fleet_id && n->has_fleet_id && j->fleet_id == n->fleet_id;
 	}

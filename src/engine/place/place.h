@@ -15,6 +15,7 @@ extern const struct recon_kind queue_kind; /* the order of jobs that wait; teams
 extern const struct recon_kind assign_kind; /* gives jobs a ready node, or wants one for them */
 extern const struct recon_kind move_back_kind; /* from on demand back to spot */
 extern const struct recon_kind rebalance_kind; /* moves on request, by notices or by the clock */
+extern const struct recon_kind fleet_move_kind; /* nodes of fleets, and back to spot */
 extern const struct recon_kind deadline_kind; /* no pass: paces the questions to the policy */
 
 /* Budgets of jobs (core/money/budget.h). */

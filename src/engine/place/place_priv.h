@@ -91,6 +91,33 @@ const char *move_never(struct recon *r, const struct move *m);
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
     struct move *ret);
 
+/* ---- moves of fleets' nodes (fleet_move.c, fleet_move_judge.c) ------------------------------- */
+
+/* Judges the nodes of fleets and begins moves. The caller keeps it for the pass. */
+struct fleet_moving {
+	int64_t only; /* a fleet; 0 = all that are active, but only those of ids where ids_n > 0 */
+	const int64_t *ids;
+	size_t ids_n;
+	bool dry; /* begins nothing */
+	bool return_only; /* only from on demand to spot */
+	bool shown; /* stores the reasons with the fleet */
+	void (*then)(struct recon *r, void *ctx);
+	void *ctx;
+	/* the answer; references of the pass */
+	json_t *moves, *kept;
+	int64_t saves_micros;
+	size_t nodes; /* judged */
+	/* private to fleet_move.c */
+	int64_t after_id, *list;
+	size_t list_n, at;
+};
+/* Needs the offers of the pass (offers_need). */
+void fleet_moves_run(struct recon *r, struct fleet_moving *m);
+/* Judges one fleet by its rows, adds to the answer, and begins its moves. */
+void fleet_moves_judge(struct recon *r, struct fleet_moving *m,
+    const struct q_engine_fleet_move_facts_row *f, const struct q_engine_fleet_move_nodes_row *rows,
+    size_t n);
+
 /* ---- the queue and its room (queue.c, preempt.c) --------------------------------------------- */
 
 /* A pass's knowledge of room: the jobs that run, and the blocked jobs with held room. In the pass's

@@ -3,7 +3,7 @@
  * of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are decision
  * rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation to leave
  * a machine is judged once, by the worth of earlier ones. A dry run only writes down its moves.
- * move_back.c carries the moves out.
+ * move_back.c carries the moves out. Nodes of fleets move by rules of their own (fleet_move.c).
  *
  * The jobs are read and judged in pages, since their files may be large. Some files of jobs that
  * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.
@@ -27,6 +27,8 @@ struct judged {
 struct rebalance {
 	struct q_engine_rebalance_due_row *reqs;
 	size_t reqs_n;
+	struct fleet_moving *fleets; /* of each request */
+	size_t fleets_at;
 	struct judged *jobs;
 	size_t n, cap;
 	int64_t moving; /* with a replacement under way */
@@ -52,6 +54,17 @@ static bool request_dry(const struct q_engine_rebalance_due_row *q)
 		dry = json_bool(in, "dry_run", json_bool(out, "dry_run", true, &err), &err);
 	}
 	return err.rc != SPOT_OK || dry;
+}
+
+/* The fleet that the request is about; 0 = the running jobs and all fleets. */
+static int64_t request_fleet(const struct q_engine_rebalance_due_row *q)
+{
+	struct spot_err err = { 0 };
+	AUTO(json) json_t *in = NULL;
+
+	return json_parse(str_from(q->inputs), "inputs", &in, &err) == SPOT_OK
+	    ? json_i64(in, "fleet", 0, &err)
+	    : 0;
 }
 
 static json_t *pool_json(const struct score *s)
@@ -161,19 +174,35 @@ static void move_write(json_t *moves, const struct judged *x, bool done)
 		(json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
 }
 
+static const char *answer_why(struct recon *r, const struct fleet_moving *f, size_t jobs,
+    size_t moves, bool dry, int64_t saves)
+{
+	const char *what = f->only != 0
+	    ? arena_printf(r->arena, "%zu of %zu nodes", moves, f->nodes)
+	    : f->nodes == 0
+	    ? arena_printf(r->arena, "%zu of %zu running jobs", moves, jobs)
+	    : arena_printf(r->arena, "%zu of %zu running jobs and %zu nodes of fleets", moves, jobs,
+		  f->nodes);
+
+	return arena_printf(r->arena, "%s %s, for %.4f USD less", what, dry ? "would move" : "move",
+	    (double)saves / 1e6);
+}
+
 static void rebalance_answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
     const struct rebalance *b)
 {
-	json_t *moves = json_array(), *kept = json_array();
+	const struct fleet_moving *f = &b->fleets[q - b->reqs];
+	json_t *moves = json_copy(f->moves), *kept = json_copy(f->kept);
 	bool dry = request_dry(q);
+	size_t jobs = f->only == 0 ? b->n : 0;
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves",
 	    moves, "kept", kept);
 	const struct rebalance_choice *c = b->choices;
-	int64_t saves = 0;
+	int64_t saves = f->saves_micros;
 	struct step *s;
 
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = 0; i < jobs; i++) {
 		const struct judged *x = &b->jobs[i];
 
 		if (c[i].go && (dry || x->begun || rebalance_start(r, &x->row))) {
@@ -190,8 +219,7 @@ static void rebalance_answer(struct recon *r, const struct q_engine_rebalance_du
 	STEP(s, engine_rebalance_done,
 	    (&(struct q_engine_rebalance_done){ .id = q->id,
 		.outcome = json_text(r->arena, out),
-		.why = arena_printf(r->arena, "%zu of %zu running jobs %s, for %.4f USD less",
-		    json_array_size(moves), b->n, dry ? "would move" : "move", (double)saves / 1e6),
+		.why = answer_why(r, f, jobs, json_array_size(moves), dry, saves),
 		.fence = r->epoch }));
 }
 
@@ -408,10 +436,31 @@ static void page_read(struct step *s)
 	}
 }
 
+/* The fleets of each request first, one request after the other. A request about one fleet needs
+ * no jobs. */
 static void rebalance_begin(struct recon *r, void *ctx)
 {
 	struct rebalance *b = ctx;
+	bool jobs = b->hints_n > 0;
 
+	if (b->fleets_at < b->reqs_n) {
+		struct fleet_moving *f = &b->fleets[b->fleets_at];
+
+		*f = (struct fleet_moving){ .only = request_fleet(&b->reqs[b->fleets_at]),
+			.dry = request_dry(&b->reqs[b->fleets_at]),
+			.then = rebalance_begin,
+			.ctx = b };
+		b->fleets_at++;
+		fleet_moves_run(r, f);
+		return;
+	}
+	for (size_t i = 0; i < b->reqs_n; i++) {
+		jobs |= b->fleets[i].only == 0;
+	}
+	if (!jobs) {
+		answer_all(r, b);
+		return;
+	}
 	b->only = arena_array(r->arena, b->hints_n + 1, sizeof(*b->only));
 	b->only_n = b->hints_n;
 	for (size_t i = 0; i < b->hints_n; i++) {
@@ -426,6 +475,7 @@ static void rebalance_due(struct step *s)
 	struct rebalance *b = arena_alloc(s->r->arena, sizeof(*b));
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
+	b->fleets = arena_array(s->r->arena, b->reqs_n + 1, sizeof(*b->fleets));
 	if (b->reqs_n > 0) {
 		/* The request may know newer prices than the market read of this pass. */
 		offers_invalidate(s->r->e);

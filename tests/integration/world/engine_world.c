@@ -81,6 +81,7 @@ static struct engine_conf conf_quick(void)
 	};
 
 	supply_policy_default(&c.supply);
+	c.fleet_rest_us = 8 * SPOT_US_PER_HOUR;
 	rank_policy_default(&c.rank);
 	tightness_policy_default(&c.tightness);
 	defer_policy_default(&c.defer);

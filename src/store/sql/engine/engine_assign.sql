@@ -83,16 +83,23 @@ LEFT JOIN LATERAL job_measured(CASE WHEN j.epoch > 0 THEN ARRAY[j.id]
 	ELSE ARRAY(SELECT e.id FROM job e WHERE e.name = j.name AND e.team = j.team AND e.epoch > 0 ORDER BY e.id DESC LIMIT 5) END) m ON true
 ORDER BY x.n
 
+-- kept: a replacement in a fleet, for the job on the node that it replaces (job_id). A node whose
+-- replacement is ready gets no job.
 -- name: engine_free_nodes
--- params: most int8
+-- params: most int8, at_us int8
 -- rows: many id int8, pool_id int4, job_id int8?, fleet_id int8?, replaces_id int8?,
---   job_state job_state?, price_micros int8, ready_us int8
+--   job_state job_state?, price_micros int8, ready_us int8, kept bool
 -- writes: no
-SELECT n.id, n.pool_id, n.job_id, n.fleet_id, n.replaces_id, j.state, n.price_micros, coalesce(n.ready_us, 0)
-FROM node n LEFT JOIN job j ON j.id = n.job_id
+SELECT n.id, n.pool_id, j.id, n.fleet_id, n.replaces_id, j.state, n.price_micros,
+	coalesce(n.ready_us, 0), k.id IS NOT NULL
+FROM node n CROSS JOIN LATERAL (SELECT CASE WHEN n.fleet_id IS NOT NULL AND n.replaces_id IS NOT NULL
+	THEN node_kept_for(n, $2) END AS id) k
+LEFT JOIN job j ON j.id = coalesce(k.id, n.job_id)
 WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL AND n.gang_id IS NULL
 	AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
 	AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
+	AND NOT EXISTS (SELECT FROM node r
+		WHERE r.replaces_id = n.id AND r.fleet_id = n.fleet_id AND r.state = 'READY')
 ORDER BY n.id LIMIT $1
 
 -- name: engine_assign
@@ -111,7 +118,8 @@ WITH ok AS (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
 	FOR UPDATE OF j, n
 ), n AS (
-	UPDATE node SET job_id = ok.id, idle_since_us = NULL, replaces_id = NULL FROM ok WHERE node.id = ok.node_id
+	UPDATE node SET job_id = ok.id, idle_since_us = NULL,
+		replaces_id = CASE WHEN fleet_id IS NOT NULL THEN replaces_id END FROM ok WHERE node.id = ok.node_id
 ), j AS (
 	UPDATE job SET state = $5, state_us = $12, epoch = ok.epoch, why = $7, reason = '' FROM ok WHERE job.id = ok.id
 ), a AS (

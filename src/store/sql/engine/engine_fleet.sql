@@ -18,17 +18,19 @@ WITH RECURSIVE x AS MATERIALIZED (
 )
 SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
 
--- In the order of the fleets. PostgreSQL hashes the set of IN once for all nodes.
+-- In the order of the fleets. Column stands_in: the node that it replaces still counts. PostgreSQL
+-- hashes the set of IN once for all nodes.
 -- name: engine_fleet_nodes
 -- params: fleets int8[]
 -- rows: many fleet_id int8, id int8, pool_id int4, state node_state, provider text, region text,
 --   zone text, market market, gpu_milli int4, price_micros int8, used bool, unsure bool,
---   gpu_name text, idle_since_us int8
+--   gpu_name text, idle_since_us int8, replaces_id int8?, stands_in bool
 -- writes: no
 SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli, n.price_micros,
 	n.id IN (SELECT a.node_id FROM attempt a WHERE a.ended_us IS NULL OR NOT a.settled),
 	n.state = 'WANTED' AND n.launch_sent_us IS NOT NULL AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN'),
-	p.gpu_name, greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us))
+	p.gpu_name, greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us)),
+	n.replaces_id, node_stands_in(n)
 FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
 WHERE n.state NOT IN ('GONE', 'FAILED') AND n.fleet_id = ANY ($1) AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
 
@@ -42,7 +44,7 @@ WITH ok AS (
 	SELECT f.id FROM fleet f WHERE f.id = $1 AND f.version = $2 AND f.state = 'ACTIVE' AND f.size IS NOT DISTINCT FROM $13
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 		AND (SELECT count(*) FROM node n WHERE n.fleet_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
-			'BOOTING', 'READY')) <= $3
+			'BOOTING', 'READY') AND NOT node_stands_in(n)) <= $3
 	FOR UPDATE OF f
 ), n AS (
 	INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, price_micros, created_us, why)

@@ -88,7 +88,8 @@ INSERT INTO decision (at_us, kind, inputs, outcome, why)
 SELECT $2, 'rebalance_request', '{"dry_run": false, "by": "engine"}', '{"state":"pending"}', ''
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	AND NOT EXISTS (SELECT FROM decision WHERE kind = 'rebalance_request' AND at_us > $2 - $1 AND at_us <= $2)
-	AND EXISTS (SELECT FROM job WHERE state = 'RUNNING')
+	AND (EXISTS (SELECT FROM job WHERE state = 'RUNNING')
+		OR EXISTS (SELECT FROM fleet WHERE state = 'ACTIVE'))
 RETURNING id
 
 -- Returns recommendations to leave a node that are not yet judged, with the outcome of that

@@ -128,4 +128,49 @@ static double lp_bound(struct arena *a, const struct made *x, const struct fleet
 	return lp_solve(l);
 }
 
+static int verdict_compare(const struct verdict *a, const struct verdict *b)
+{
+	double d = a->cost + a->risk - b->cost - b->risk;
+
+	if (a->missing != b->missing) {
+		return a->missing < b->missing ? -1 : 1;
+	}
+	if (a->floor_short != b->floor_short) {
+		return a->floor_short < b->floor_short ? -1 : 1;
+	}
+	if (a->pools_short != b->pools_short) {
+		return a->pools_short < b->pools_short ? -1 : 1;
+	}
+	return fabs(d) < 1e-7 ? 0 : d < 0 ? -1 : 1;
+}
+
+static void all_plans(const struct made *x, int32_t *add, size_t at, int64_t left,
+    struct verdict *best)
+{
+	struct verdict v;
+	int64_t w;
+
+	if (at == x->n) {
+		v = judge(x, add);
+		if (v.allowed && verdict_compare(&v, best) < 0) {
+			*best = v;
+		}
+		return;
+	}
+	w = weight(x, at);
+	for (add[at] = 0; add[at] * w <= left && (add[at] == 0 || limits_allow(x, add));
+	     add[at]++) {
+		all_plans(x, add, at + 1, left - add[at] * w, best);
+	}
+	add[at] = 0;
+}
+
+static void adds_of(const struct made *x, const struct fleet_plan *p, int32_t *add)
+{
+	memset(add, 0, POOLS_MAX * sizeof(*add));
+	for (size_t i = 0; i < p->n; i++) {
+		add[p->picks[i].score - x->s] = p->picks[i].nodes;
+	}
+}
+
 #endif
