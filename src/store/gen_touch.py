@@ -13,7 +13,8 @@ TOUCHES = {
     "leader": None, "led": None, "rate_bucket": None, "doctor_item": "DOCTOR",
     "supply_state": "MARKET", "job_cost": "MONEY", "job_log": None, "idempotency": None,
     "node_sample": None, "api_token": None, "agent_binary": None, "listener": None, "feed": None,
-    "provider": None, "price_point": None,
+    "provider": None, "price_point": None, "pool_reclaim": "MARKET", "burst": None,
+    "burst_save": None,
 }
 # Their bits. Daemons of two versions tell each other of changes, so a name keeps its place: append only.
 TOUCH_NAMES = ["JOB", "NODE", "ATTEMPT", "GANG", "FLEET", "NOTICE", "CHECKPOINT", "MARKET", "MONEY", "SHARE", "ORPHAN",

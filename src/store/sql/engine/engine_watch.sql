@@ -237,6 +237,9 @@ WITH f AS (
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT $1, $5 / 3600000000, $7 FROM f
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + excluded.reclaims
+), k AS (
+	INSERT INTO pool_reclaim AS k (pool_id, at_us) SELECT $1, $5 FROM f WHERE $7 > 0
+	ON CONFLICT (pool_id) DO UPDATE SET at_us = excluded.at_us
 )
 INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT $1, $6, $7 FROM f
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
