@@ -148,6 +148,9 @@ static const struct row_metric {
 	    "Moves of the last 30 days: predicted saving, cost of staying at the price of that "
 	    "time, amount paid, difference (earned). The report of 'spotctl rebalance report' "
 	    "uses the prices since." },
+	{ "spot_bursts_total", "what",
+	    "Bursts of reclaims begun; saves that they asked for; those of them that a reclaim of "
+	    "the node followed within 3 and within 60 minutes." },
 	{ "spot_supply_groups", "state",
 	    "Groups of provider, region and GPU with easy or tight spot supply, of those tried "
 	    "recently." },
