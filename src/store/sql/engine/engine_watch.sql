@@ -312,6 +312,10 @@ WITH f AS MATERIALIZED (
 	FROM f WHERE greatest(last_ok_us, since_us) > $1 + 5000000 OR next_us > $1 + greatest(2 * interval_us, 3600000000)
 ), c AS (
 	UPDATE pool_cool SET until_us = until_us - at_us + $1, at_us = $1 FROM f WHERE at_us > $1 + 5000000
+), k AS (
+	UPDATE pool_reclaim SET at_us = $1 FROM f WHERE at_us > $1 + 5000000
+), bu AS (
+	UPDATE burst SET began_us = least(began_us, $1), last_us = $1 FROM f WHERE last_us > $1 + 5000000
 ), gc AS (
 	UPDATE gang_cool SET until_us = $1 FROM f WHERE until_us > $1 + $3 + 5000000
 ), s AS (
