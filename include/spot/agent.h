@@ -54,13 +54,15 @@
  *   - request: {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
  *     "steps_done": n, "hold_ms": 25000}
  *   - 200: {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
- *     "deadline_us", "left_us"?, "why", "run": {..}, "orphan_timeout_s"?}
+ *     "deadline_us", "left_us"?, "why", "run": {..}, "save"?, "orphan_timeout_s"?}
  *
  *   The daemon holds it up to hold_ms until (job, epoch, version, desired) differ from "have". The
  *   members of the answer:
  *
  *   - deadline_us: with drain, the time when the node goes; 0 = no hurry
  *   - left_us: the same as a duration from this answer, since the two clocks may differ
+ *   - save: a number; one that the agent has not seen in this epoch asks the job to save and go
+ *     on. Sent for two minutes
  *   - run: present if desired is "run" and have.epoch is another epoch
  *   - orphan_timeout_s: silence of the daemon after which the job saves and stops, within its
  *     budget_s, its kill_after_s and a minute. Then the machine shuts down. 0 = never. The value is
@@ -109,7 +111,7 @@
  *
  * POST /v1/agent/checkpoint
  *
- *   - request: {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
+ *   - request: {"job", "epoch", "reason": "periodic"|"notice"|"burst"|"drain"|"final", "steps",
  *     "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
  *   - 200: {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]}
  *

@@ -15,7 +15,7 @@ static const struct recon_kind *const kinds[] = { &clock_kind, &drain_kind, &fle
 	&watch_kind, &verdict_kind, &upload_urls_kind, &files_kind, &move_back_kind,
 	&fleet_move_kind, &release_kind, &reaper_kind, &sweep_kind, &biller_kind, &rebalance_kind,
 	&enrol_kind, &stream_kind, &dispose_kind, &doctor_kind, &gang_kind, &gang_ranks_kind,
-	&recovery_kind,
+	&recovery_kind, &burst_kind,
 	/* without a pass */
 	&deadline_kind };
 

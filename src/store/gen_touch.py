@@ -14,6 +14,8 @@ TOUCHES = {
     "supply_state": "MARKET", "job_cost": "MONEY", "job_log": None, "idempotency": None,
     "node_sample": None, "api_token": None, "agent_binary": None, "listener": None, "feed": None,
     "provider": None, "price_point": None, "recovery": None, "recovery_sum": None,
+    "provider": None, "price_point": None, "pool_reclaim": "MARKET", "burst": None,
+    "burst_save": None,
 }
 # Their bits. Daemons of two versions tell each other of changes, so a name keeps its place: append only.
 TOUCH_NAMES = ["JOB", "NODE", "ATTEMPT", "GANG", "FLEET", "NOTICE", "CHECKPOINT", "MARKET", "MONEY", "SHARE", "ORPHAN",

@@ -13,6 +13,7 @@
 struct desired {
 	const char *what, *job, *why;
 	int64_t epoch, deadline_wall_us, left_us;
+	int64_t save; /* 0 = none asked for */
 	json_t *run;
 };
 
@@ -49,11 +50,27 @@ static bool is_ours(const struct agent *a, const struct desired *d)
 	    a->job.epoch == d->epoch;
 }
 
+/* Saves once for each number. One that is under way counts for it. */
+static void save_asked(struct agent *a, const struct desired *d)
+{
+	struct job *j = &a->job;
+
+	if (d->save <= j->save_asked || j->phase != JOB_RUNNING) {
+		return;
+	}
+	j->save_asked = d->save;
+	if (j->has_checkpoint && a->ckpt.at == CKPT_IDLE) {
+		log_info("job.save", STR("job", j->id), STR("why", "asked by the daemon"));
+		ckpt_begin(a, "burst", false, 0);
+	}
+}
+
 static void want_run(struct agent *a, const struct desired *d)
 {
 	struct job *j = &a->job;
 
 	if (is_ours(a, d)) {
+		save_asked(a, d);
 		return;
 	}
 	if (j->phase == JOB_REPORTED) {
@@ -167,7 +184,8 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 		.why = json_str(r->body, "why", "", &bad),
 		.epoch = json_i64(r->body, "epoch", 0, &bad),
 		.deadline_wall_us = json_i64(r->body, "deadline_us", 0, &bad),
-		.left_us = json_i64(r->body, "left_us", -1, &bad) };
+		.left_us = json_i64(r->body, "left_us", -1, &bad),
+		.save = json_i64(r->body, "save", 0, &bad) };
 	int64_t version = json_i64(r->body, "version", 0, &bad);
 	enum job_phase before = a->job.phase;
 	bool claimed = a->poll.claim_nothing;

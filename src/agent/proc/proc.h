@@ -48,6 +48,7 @@ struct job {
 	bool has_checkpoint, restored;
 	int64_t interval_us, budget_us, kill_after_us, max_us, steps_start, log_base, num_gpus,
 	    num_nodes;
+	int64_t save_asked; /* the daemon's newest request to save and go on; 0 = none */
 	/* places */
 	char dir[AGENT_PATH_MAX], cwd[AGENT_PATH_MAX], ckpt_dir[AGENT_PATH_MAX],
 	    log[AGENT_PATH_MAX], progress[AGENT_PATH_MAX], saved[AGENT_PATH_MAX],

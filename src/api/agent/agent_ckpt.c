@@ -257,10 +257,11 @@ void post_checkpoint(struct areq *q)
 	c->steps = json_i64(body, "steps", 0, &err);
 	if (err.rc != SPOT_OK || c->steps < 0 ||
 	    (strcmp(c->reason, "periodic") != 0 && strcmp(c->reason, "notice") != 0 &&
-		strcmp(c->reason, "drain") != 0 && strcmp(c->reason, "final") != 0)) {
+		strcmp(c->reason, "burst") != 0 && strcmp(c->reason, "drain") != 0 &&
+		strcmp(c->reason, "final") != 0)) {
 		areq_fail_field(q, "reason",
-		    "kind must be 'periodic', 'notice', 'drain' or 'final', and steps a number "
-		    "from 0");
+		    "kind must be 'periodic', 'notice', 'burst', 'drain' or 'final', and steps a "
+		    "number from 0");
 		return;
 	}
 	for (size_t i = 0; i < c->n; i++) {

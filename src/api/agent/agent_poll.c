@@ -11,6 +11,8 @@
 #include "core/rank/rank.h"
 
 #define HOLD_MAX_MS 60000
+/* A save that was asked for longer ago is no use any more: the burst is over. */
+#define SAVE_ASKED_US (120 * SPOT_US_PER_S)
 #define RECORD_DAYS 30
 
 /* The state that the agent reports. */
@@ -179,6 +181,10 @@ static json_t *want_json(const struct areq *q, const struct poll *p)
 	    "version", (json_int_t)(has ? w->version : 0), "deadline_us", (json_int_t)deadline,
 	    "why", w->drain_why && *w->drain_why ? w->drain_why : w->why, "orphan_timeout_s",
 	    (json_int_t)((q->api->conf.orphan_timeout_us + SPOT_US_PER_S - 1) / SPOT_US_PER_S));
+	if (has && w->has_save_asked_us && strcmp(p->desired, "run") == 0 &&
+	    q->now_us - w->save_asked_us < SAVE_ASKED_US) {
+		json_object_set_new(doc, "save", json_integer((json_int_t)w->save_asked_us));
+	}
 	if (deadline > 0) {
 		(void)json_object_set_new(doc, "left_us",
 		    json_integer(

@@ -44,7 +44,7 @@ void estimates_add(const struct hazard_model *m, const struct offer *o, struct s
 		HAZARD(prior_per_hour), HAZARD(group_per_hour), HAZARD(weight_hours),
 		HAZARD(own_hours), HAZARD(own_reclaims), HAZARD(usual_per_hour),
 		HAZARD(usual_weight_hours), HAZARD(recent_hours), HAZARD(recent_reclaims),
-		HAZARD(day_factor) };
+		HAZARD(day_factor), HAZARD(raised_per_hour) };
 	static const struct number of_odds[] = { ODDS(odds), ODDS(lo), ODDS(hi), ODDS(signal),
 		ODDS(signal_weight), ODDS(group), ODDS(group_weight), ODDS(own_launches),
 		ODDS(own_refusals) };

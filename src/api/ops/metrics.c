@@ -164,6 +164,9 @@ static const struct row_metric {
 	    "ended with a failed job." },
 	{ "spot_recovery_saves_in_window_ratio", "provider",
 	    "Share of the saves after a notice, of 30 days, that were durable by its deadline." },
+	{ "spot_bursts_total", "what",
+	    "Bursts of reclaims begun; saves that they asked for; those of them that a reclaim of "
+	    "the node followed within 3 and within 60 minutes." },
 	{ "spot_supply_groups", "state",
 	    "Groups of provider, region and GPU with easy or tight spot supply, of those tried "
 	    "recently." },

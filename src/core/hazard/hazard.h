@@ -23,7 +23,7 @@ struct hazard_model;
 
 /* usual    = (group_per_hour * weight_hours + own_reclaims) / (weight_hours + own_hours)
  * per_hour = (usual * usual_weight_hours + recent_reclaims) / (usual_weight_hours + recent_hours)
- *            * day_factor */
+ *            * day_factor + raised_per_hour */
 struct hazard {
 	double per_hour, lo, hi; /* reclaims per node-hour now; 90 % interval */
 	double prior_per_hour; /* from the provider's signal alone */
@@ -36,6 +36,9 @@ struct hazard {
 	double usual_per_hour; /* in the long run */
 	double usual_weight_hours; /* its weight against the last hours' record */
 	double recent_hours, recent_reclaims;
+	/* by recent reclaims of siblings (hazard_siblings.h); per_hour, lo and hi contain it */
+	double raised_per_hour;
+	struct rise rise;
 };
 
 /* odds = (signal * signal_weight + group * group_weight + own_launches) / (the weights + own
@@ -64,5 +67,8 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 /* Returns the share (0..1) of reclaims that strike both pools at once; 1 for a pool and itself. */
 double hazard_correlation(const struct hazard_model *m, const struct offer *a,
     const struct offer *b);
+
+/* Returns the time until which the rises of the model are near enough; INT64_MAX = for ever. */
+int64_t hazard_until_us(const struct hazard_model *m);
 
 #endif

@@ -63,6 +63,13 @@ static void place_hash(struct name_near *near, const struct offer *o, enum signa
 	ret->family = family_hash(near, o);
 }
 
+uint64_t model_kin(const struct offer *o)
+{
+	uint64_t h = hash_mix(6, name_hash(o->provider));
+
+	return hash_mix(hash_mix(h, name_hash(o->region)), family_hash(NULL, o));
+}
+
 static uint64_t group_key(const struct place *place, enum level level)
 {
 	uint64_t h = hash_mix(place->provider, level);

@@ -36,8 +36,8 @@ struct own own_of(const struct offer *o)
 
 bool own_any(const struct offer *o)
 {
-	return o->record != NULL || o->own_node_us > 0 || o->own_reclaims > 0 ||
-	    o->own_launches > 0 || o->own_refusals > 0;
+	return o->record != NULL || o->reclaimed_us > 0 || o->own_node_us > 0 ||
+	    o->own_reclaims > 0 || o->own_launches > 0 || o->own_refusals > 0;
 }
 
 /* Discounts o reclaims seen and e expected of a member for its group, whose members vary by nu. The
@@ -301,6 +301,7 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
 	odds_down(m);
 	day_estimate(m);
 	joint_estimate(m);
+	siblings_collect(a, m);
 	unused_estimate(a, m);
 	return m;
 }

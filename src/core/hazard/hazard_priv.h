@@ -59,6 +59,13 @@ struct leaf {
 	float rate, lo, hi; /* of the signal */
 };
 
+/* A pool that lost a machine lately. */
+struct struck {
+	uint64_t kin; /* model_kin() */
+	const struct offer *offer;
+	double age_h;
+};
+
 struct hazard_model {
 	const struct offer *offers;
 	size_t n;
@@ -79,6 +86,8 @@ struct hazard_model {
 	/* 1 / relative variance of a member's ratio about its group's, estimated */
 	double nu[LEVEL_POOL + 1];
 	double joint[GROUP_LEVELS]; /* correlation by the level that two pools share */
+	struct struck *struck;
+	size_t struck_n;
 };
 
 struct own {
@@ -117,6 +126,11 @@ const struct offer *model_find(const struct hazard_model *m, const struct offer 
 /* Returns the index of the nearest known group of the offer: its own, or one above. -1 if even its
  * provider is unknown. */
 int32_t model_group(const struct hazard_model *m, const struct offer *o);
+/* Equal for spot pools of one provider, region and family. */
+uint64_t model_kin(const struct offer *o);
+void siblings_collect(struct arena *a, struct hazard_model *m);
+/* Fills the rise of a pool after the reclaims of its siblings. */
+void siblings_rise(const struct hazard_model *m, const struct offer *o, struct rise *ret);
 void joint_estimate(struct hazard_model *m);
 void odds_up(struct hazard_model *m);
 void odds_down(struct hazard_model *m);

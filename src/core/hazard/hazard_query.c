@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard_priv.h"
+#include "core/hazard/hazard_siblings.h"
 
 #include <math.h>
 
@@ -259,4 +260,11 @@ void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazar
 	}
 	ret->lo = fmin(ret->lo * ret->day_factor, ret->per_hour);
 	ret->hi = fmax(ret->hi * ret->day_factor, ret->per_hour);
+	if (m->struck_n > 0) {
+		siblings_rise(m, o, &ret->rise);
+		ret->raised_per_hour = rise_now(&sibling_fitted, &ret->rise);
+		ret->per_hour += ret->raised_per_hour;
+		ret->lo += ret->raised_per_hour;
+		ret->hi += ret->raised_per_hour;
+	}
 }

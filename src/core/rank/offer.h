@@ -31,6 +31,13 @@ struct offer_record {
 	double joint_alone[4];
 };
 
+/* The rise of the hazard after reclaims of siblings (core/hazard/hazard_siblings.h): for each part
+ * the probability that is still to come. */
+enum rise_part { RISE_QUICK = 0, RISE_SLOW, RISE_PARTS };
+struct rise {
+	double left[RISE_PARTS];
+};
+
 /* Rankings read tens of thousands of offers. The fields read for every offer come first, then those
  * that score the suitable ones. */
 struct offer {
@@ -52,6 +59,7 @@ struct offer {
 	const char *provider, *region;
 	double hazard_lo, hazard_hi;
 	const char *hazard_source;
+	struct rise rise; /* with has_hazard; the hazard above is without it */
 	double odds; /* 0..1 that a launch now succeeds */
 	/* the account's limit that the pool counts against; unknown without has_quota */
 	int64_t quota_limit, quota_used; /* used by our own nodes, in that unit */
@@ -73,6 +81,7 @@ struct offer {
 	int32_t own_reclaims, own_launches, own_refusals;
 	int32_t cool_refusals;
 	const char *cool_why;
+	int64_t reclaimed_us; /* newest reclaim; 0 = none */
 	int32_t live_nodes; /* our nodes now in this pool */
 	/* more signals, absent without their has_ */
 	double band_lo, band_hi; /* eviction band as published, fractions */

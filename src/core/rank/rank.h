@@ -127,6 +127,8 @@ struct score_terms {
 	double notice_s; /* of the provider */
 	double overhead, overhead_h; /* save_s / interval_s; work_h * overhead */
 	/* reclaims */
+	/* in the score's hazard: the mean rise over work_h after reclaims of siblings */
+	double hazard_raised;
 	double notice_saves, lost_per_h, restart_per_h;
 	const char *restart_source;
 	double interruptions; /* hazard * paid_hours */

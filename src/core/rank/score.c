@@ -1,6 +1,7 @@
 /* Computes the expected cost of one offer. The arithmetic is in rank.h and README.md. */
 #include "base/base.h"
 #include "core/hazard/hazard.h"
+#include "core/hazard/hazard_siblings.h"
 #include "core/rank/rank_priv.h"
 
 #include <math.h>
@@ -13,6 +14,8 @@
 /* Worse odds count as this: such pools are refused or cooling. */
 #define ODDS_FLOOR 0.05
 #define Z95 1.645
+/* A shorter run feels the rise of so many hours. */
+#define RISE_HOURS_MIN 0.02
 #define INTERVAL_MIN_S 30.0
 #define INTERVAL_MAX_S 3600.0
 /* A reclaim costs at most 1 / SLACK_PARTS of the slack before a deadline. Saving for that takes at
@@ -283,9 +286,10 @@ void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n
 		hazard_of(m, o, &h);
 		hazard_odds(m, o, &q);
 		o->has_hazard = true;
-		o->hazard = h.per_hour;
-		o->hazard_lo = h.lo;
-		o->hazard_hi = h.hi;
+		o->hazard = h.per_hour - h.raised_per_hour;
+		o->hazard_lo = h.lo - h.raised_per_hour;
+		o->hazard_hi = h.hi - h.raised_per_hour;
+		o->rise = h.rise;
 		o->hazard_source = h.source;
 		o->launch = q.odds;
 		o->launch_lo = q.lo;
@@ -322,6 +326,19 @@ INLINE void belief(const struct rank_ctx *c, const struct offer *o, struct score
 	t->odds_source = q.source;
 }
 
+/* The rise falls within minutes to hours: a run feels its mean over the hours of the work. */
+INLINE void hazard_raise(const struct offer *o, struct score *s, struct score_terms *t)
+{
+	double hours = most(t->work_h, RISE_HOURS_MIN);
+
+	if (o->has_hazard && rise_any(&o->rise)) {
+		t->hazard_raised = rise_within(&sibling_fitted, &o->rise, hours) / hours;
+		s->hazard += t->hazard_raised;
+		s->hazard_lo += t->hazard_raised;
+		s->hazard_hi += t->hazard_raised;
+	}
+}
+
 INLINE void score_copy(struct score *s, const struct score_terms *t)
 {
 	s->total_micros = t->total_micros;
@@ -353,6 +370,7 @@ INLINE bool score_fill(struct rank_ctx *c, const struct offer *o, struct score *
 	t->measured_h = g->measured_h;
 	t->throughput_source = g->measured_h > 0 ? "table and own step rates" : "table";
 	t->work_h = t->work_ref_h / t->throughput;
+	hazard_raise(o, s, t);
 	if (!hours_terms(c, o, s->hazard, t)) {
 		return false;
 	}

@@ -29,6 +29,7 @@ static const struct {
 	TERM(notice_s, REAL),
 	TERM(overhead, REAL),
 	TERM(overhead_h, REAL),
+	TERM(hazard_raised, REAL),
 	TERM(notice_saves, REAL),
 	TERM(lost_per_h, REAL),
 	TERM(restart_per_h, REAL),

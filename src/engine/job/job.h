@@ -4,6 +4,7 @@
 
 struct recon_kind;
 extern const struct recon_kind drain_kind; /* notices, cancellations, ends and losses of attempts */
+extern const struct recon_kind burst_kind; /* saves after reclaims of siblings */
 extern const struct recon_kind gang_kind; /* gangs: acquired, held, assigned whole or given up */
 extern const struct recon_kind gang_ranks_kind; /* ranks of running gangs, judged together */
 extern const struct recon_kind upload_urls_kind; /* presigned URLs for announced checkpoints */

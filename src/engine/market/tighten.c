@@ -105,7 +105,7 @@ static void groups_measure(struct recon *r, struct tighten *t)
 		g->seen.pools++;
 		g->seen.pools_out +=
 		    o->cool_until_us > now || (o->capacity >= 0 && o->capacity < 0.5);
-		g->seen.hazard_per_hour += h.per_hour;
+		g->seen.hazard_per_hour += h.per_hour - h.raised_per_hour;
 	}
 	for (size_t i = 0; i < t->groups_n; i++) {
 		struct tightness_seen *s = &t->groups[i].seen;

@@ -133,9 +133,9 @@ static bool sellers_same(const struct market *m)
 static void refresh_apply(struct market *m, bool changed)
 {
 	int64_t age = m->snap != NULL ? m->at_us - m->snap->at_us : 0;
-	/* The hour of the day is part of the hazards. */
-	bool aged =
-	    m->snap == NULL || age > COMPARE_US || age < 0 || (m->confirmed && age > CONFIRM_US);
+	/* The hour of the day is part of the hazards, and their rise after reclaims falls. */
+	bool aged = m->snap == NULL || age > COMPARE_US || age < 0 ||
+	    m->at_us >= m->snap->hazards_until_us || (m->confirmed && age > CONFIRM_US);
 
 	free(m->since);
 	m->since = strdup(m->moved->snapshot);

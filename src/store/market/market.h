@@ -36,6 +36,7 @@ struct market_snap {
 	struct offer *offers; /* by pool id, after offers_believe() */
 	size_t n;
 	struct hazard_model *hazards;
+	int64_t hazards_until_us; /* wall: by then they have fallen too far */
 	const int64_t *cool_ends; /* of pools that cooled down at at_us */
 	size_t cool_ends_n;
 	/* providers that sell spot; known: an engine has said so */

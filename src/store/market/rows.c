@@ -89,6 +89,7 @@ static struct offer offer_of(struct market_names *n, const struct q_offers_row *
 		.cool_until_us = w->cool_until_us,
 		.cool_refusals = w->cool_refusals,
 		.cool_why = w->cool_why != NULL ? names_text(n, w->cool_why) : "",
+		.reclaimed_us = w->reclaimed_us,
 		.live_nodes = w->nodes,
 		.has_band = w->has_band_lo && w->has_band_hi,
 		.band_lo = w->band_lo,
@@ -397,9 +398,9 @@ static bool offer_same(const struct offer *a, const struct offer *b)
 	    a->own_reclaims == b->own_reclaims && a->own_launches == b->own_launches &&
 	    a->own_refusals == b->own_refusals && a->cool_until_us == b->cool_until_us &&
 	    a->cool_refusals == b->cool_refusals && text_same(a->cool_why, b->cool_why) &&
-	    a->live_nodes == b->live_nodes && a->has_quota == b->has_quota &&
-	    text_same(a->quota_unit, b->quota_unit) && a->quota_limit == b->quota_limit &&
-	    record_same(a->record, b->record);
+	    a->reclaimed_us == b->reclaimed_us && a->live_nodes == b->live_nodes &&
+	    a->has_quota == b->has_quota && text_same(a->quota_unit, b->quota_unit) &&
+	    a->quota_limit == b->quota_limit && record_same(a->record, b->record);
 }
 
 static bool row_same(const struct pool_row *a, const struct pool_row *b)

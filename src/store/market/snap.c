@@ -156,6 +156,7 @@ struct market_snap *snap_make(const struct pool_rows *rows, const struct rank_po
 		told_fill(s, rows);
 	}
 	s->hazards = hazard_model_build(a, s->offers, s->n, &s->policy, at_us);
+	s->hazards_until_us = hazard_until_us(s->hazards);
 	offers_believe(s->hazards, s->offers, s->n);
 	return s;
 }

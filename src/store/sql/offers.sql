@@ -73,7 +73,7 @@ SELECT count(*) FROM d;
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
 --   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
 --   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?, offered bool,
---   price_why text?, effective_us int8?, source text?, signals text?
+--   price_why text?, effective_us int8?, source text?, signals text?, reclaimed_us int8?
 -- writes: no
 -- lane: long
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
@@ -98,9 +98,9 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
 	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
-	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
-	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
-	p.offered, l.why, l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines)
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w, l.round_id,
+	coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2, p.offered, l.why,
+	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us
 FROM pool p
 LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
@@ -116,7 +116,7 @@ LEFT JOIN LATERAL (SELECT string_agg(w.lines, E'\n') AS lines FROM wide w
 		AND w.instance_type IN ('', p.instance_type)
 		AND w.market IN ('', p.market)) tw ON true
 LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
-LEFT JOIN pool_cool c ON c.pool_id = p.id
+LEFT JOIN pool_cool c ON c.pool_id = p.id LEFT JOIN pool_reclaim k ON k.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n,
 		(count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
 	FROM node WHERE state NOT IN ('GONE', 'FAILED') GROUP BY pool_id) live ON live.pool_id = p.id
@@ -150,7 +150,7 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
 	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
-	p.offered, l.why, l.effective_us, l.source, t.lines
+	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
@@ -164,7 +164,7 @@ LEFT JOIN LATERAL (SELECT string_agg(s.kind || ' ' ||
 		AND s.zone IN ('', p.zone) AND s.instance_type IN ('', p.instance_type)
 		AND s.market IN ('', p.market)) t ON true
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
-LEFT JOIN pool_cool c ON c.pool_id = p.id
+LEFT JOIN pool_cool c ON c.pool_id = p.id LEFT JOIN pool_reclaim k ON k.pool_id = p.id
 LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,
 		(count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
 	FROM node WHERE pool_id = p.id AND state NOT IN ('GONE', 'FAILED') HAVING count(*) > 0) live ON true

@@ -106,7 +106,7 @@ class Market(unittest.TestCase):
         usual = (h["group_per_hour"] * h["weight_hours"] + h["own_reclaims"]) / (h["weight_hours"] + h["own_hours"])
         now = (usual * h["usual_weight_hours"] + h["recent_reclaims"]) / (h["usual_weight_hours"] + h["recent_hours"])
         self.assertAlmostEqual(h["usual_per_hour"], usual, 6)
-        self.assertAlmostEqual(h["per_hour"], now * h["day_factor"], 6)
+        self.assertAlmostEqual(h["per_hour"], now * h["day_factor"] + h["raised_per_hour"], 6)
         self.assertGreater(h["own_reclaims"], 50)
         self.assertGreater(h["recent_reclaims"], 4)
         self.assertAlmostEqual(o["odds"], (o["signal"] * o["signal_weight"] + o["group"] * o["group_weight"] + o["own_launches"]) /

@@ -226,6 +226,9 @@ static const char *const changes[] = {
 	"(pool_id) DO UPDATE SET until_us = EXCLUDED.until_us, why = EXCLUDED.why, refusals = "
 	"pool_cool.refusals + 1",
 	"DELETE FROM pool_cool WHERE pool_id = $1",
+	"INSERT INTO pool_reclaim VALUES ($1, " NOW_SQL " - $2) ON CONFLICT (pool_id) DO UPDATE "
+	"SET at_us = EXCLUDED.at_us",
+	"DELETE FROM pool_reclaim WHERE pool_id = $1",
 	"INSERT INTO signal SELECT p.provider, p.region, CASE WHEN $2 % 2 = 0 THEN p.zone ELSE "
 	"'' END, "
 	"p.instance_type, p.market, (ARRAY['advisor_bucket', 'capacity', 'obtainability', "

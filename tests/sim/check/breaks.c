@@ -4,6 +4,7 @@
  * as an attempt that resumed. test_sim.py requires that some seed proves each rule.
  */
 #include "sim/world/world.h"
+#include "sim/check/breaks.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/host/host.h"
@@ -43,14 +44,6 @@ static void statement_fails(void)
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
-
-static struct host_progress *programs_get(size_t *n)
-{
-	const struct host_progress *p;
-
-	*n = host_programs(&p);
-	return (struct host_progress *)(uintptr_t)p;
-}
 
 static void instance_lives(void)
 {
@@ -93,79 +86,6 @@ static void lives_on(void)
 	if (cloud_raise(true)) {
 		hours_pass();
 		(void)cloud_raise(false);
-	}
-}
-
-static void epoch_twice(void)
-{
-	size_t n;
-	struct host_progress *p = programs_get(&n);
-
-	for (size_t i = 1; i < n; i++) {
-		struct host_progress had = p[i];
-
-		memcpy(p[i].job, p[0].job, sizeof(p[i].job));
-		p[i].epoch = p[0].epoch;
-		check_rules_end();
-		p[i] = had;
-	}
-}
-
-static void began_long_ago(void)
-{
-	size_t n;
-	struct host_progress *p = programs_get(&n);
-
-	for (size_t i = 0; i < n; i++) {
-		int64_t had = p[i].begun_us;
-
-		p[i].begun_us = 1;
-		check_rules_end();
-		p[i].begun_us = had;
-	}
-}
-
-static void begun_twice(void)
-{
-	size_t n;
-	struct host_progress *p = programs_get(&n);
-
-	for (size_t i = 1; i < n; i++) {
-		struct host_progress had = p[i];
-
-		p[i] = p[0];
-		check_rules_end();
-		p[i] = had;
-	}
-}
-
-static void begun_anew(void)
-{
-	size_t n;
-	struct host_progress *p = programs_get(&n);
-
-	for (size_t i = 0; i < n; i++) {
-		int64_t had = p[i].begun_at;
-
-		p[i].begun_at = 0;
-		check_progress_again();
-		check_rules_end();
-		p[i].begun_at = had;
-	}
-}
-
-static void alien_found(void)
-{
-	size_t n;
-	struct host_progress *p = programs_get(&n);
-
-	for (size_t i = 0; i < n; i++) {
-		p[i].alien = !p[i].alien;
-	}
-	check_progress_again();
-	check_rules_end();
-	for (size_t i = 0; i < n; i++) {
-		p[i].alien = !p[i].alien;
 	}
 }
 
@@ -339,6 +259,12 @@ static const struct rule_break {
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET "
 	    "ended_us = NULL, node_id = 1",
 	    NULL },
+	{ "a burst asks for saves on siblings",
+	    "WITH b AS (INSERT INTO burst (provider, region, family, began_us, last_us) VALUES "
+	    "('', '', '', 1, 1) RETURNING id) INSERT INTO burst_save SELECT b.id, job_id, epoch, "
+	    "node_id, 1, 1 FROM b, attempt WHERE rank = 0",
+	    NULL },
+	{ "a burst asks a job once", "UPDATE event SET event = 'SAVE_ASKED'", NULL },
 	{ "a fleet that was closed ends at zero", "UPDATE fleet SET state = 'ACTIVE'", NULL },
 	{ "a deadline that can be met is met", "UPDATE job SET deadline_us = started_us", NULL },
 	{ "every accepted job reaches an end", "UPDATE job SET state = 'RUNNING'", NULL },

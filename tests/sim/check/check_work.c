@@ -28,6 +28,14 @@ static void check_numbers(void)
 	check_rule("a machine without work is given back");
 }
 
+static void check_bursts(void)
+{
+	if (check_rule("a burst asks for saves on siblings") > 0) {
+		sometimes("a burst asked a job to save");
+	}
+	check_rule("a burst asks a job once");
+}
+
 /* A cancelled job ends soon, unless something goes wrong meanwhile. */
 #define CANCEL_US (150 * SPOT_US_PER_S)
 
@@ -200,6 +208,7 @@ void check_work(void)
 	check_gangs();
 	check_over_runs();
 	check_numbers();
+	check_bursts();
 	check_cancelled();
 	check_told_soon();
 	if (work_timed()) {

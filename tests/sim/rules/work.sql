@@ -219,3 +219,34 @@ WHERE state = 'FAILED' AND position('fail_at=1' IN spec->>'run') = 0
 SELECT ref AS id, ref || ' after ' || (terminate_us - first_us) / 1000000 || ' s' AS words
 FROM orphan
 WHERE kind = 'instance' AND word = '' AND terminate_us < first_us + 120000000 - :skew
+
+-- rule: a burst asks for saves on siblings
+-- chaos: yes
+-- They are spot machines of its family and region. The reclaim that a row names is the burst's.
+SELECT s.job_id AS id,
+	'j' || s.job_id || ' epoch ' || s.epoch || ' by burst ' || s.burst_id AS words,
+	p.market <> 'spot' OR (p.provider, p.region, pool_family(p.gpu_name, p.instance_type))
+		<> (b.provider, b.region, b.family) OR s.struck_us > b.last_us + :skew
+		OR s.struck_us + :skew < b.began_us AS bad
+FROM burst_save s
+JOIN burst b ON b.id = s.burst_id
+JOIN node n ON n.id = s.node_id
+JOIN pool p ON p.id = n.pool_id
+
+-- rule: a burst asks a job once
+-- chaos: yes
+-- Reclaims within ten minutes are one burst, and each request has its row.
+SELECT s.job_id AS id,
+	'j' || s.job_id || ' epoch ' || s.epoch || ' by bursts ' || b.id || ' and ' || c.id AS words
+FROM burst_save s
+JOIN burst b ON b.id = s.burst_id
+JOIN burst_save t ON t.job_id = s.job_id AND t.epoch = s.epoch AND t.burst_id > s.burst_id
+JOIN burst c ON c.id = t.burst_id
+WHERE c.began_us + :skew < b.last_us + 600000000
+UNION ALL
+SELECT e.job_id, 'j' || e.job_id || ' epoch ' || e.epoch || ' asked ' || count(*) || ' times'
+FROM event e
+WHERE e.event = 'SAVE_ASKED'
+GROUP BY e.job_id, e.epoch
+HAVING count(*) <> (SELECT count(*) FROM burst_save s
+	WHERE s.job_id = e.job_id AND s.epoch = e.epoch)

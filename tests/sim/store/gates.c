@@ -58,6 +58,7 @@ static const struct gate {
 	{ "engine_assign_jobs", IF("j.queued OR j.stops"), 0 },
 	{ "engine_notices_due", IF("EXISTS (SELECT FROM notice WHERE handled_us IS NULL)"), 0 },
 	{ "engine_recommended", IF("EXISTS (SELECT FROM notice WHERE kind = 'rebalance')"), 0 },
+	{ "engine_burst_due", IF("EXISTS (SELECT FROM burst)"), 0 },
 	{ "engine_enrol_due", IF("e.open"), 0 },
 	{ "engine_enrol_waive", IF("e.open"), 0 },
 	{ "engine_enrol_unlisted", IF("e.open"), 0 },

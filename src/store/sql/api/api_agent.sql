@@ -101,13 +101,13 @@ INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES 
 -- params: node_id int8
 -- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
 --   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
---   attempt_deadline_us int8?, drain_why text?, live bool
+--   attempt_deadline_us int8?, drain_why text?, live bool, save_asked_us int8?
 -- row: agent_want
 -- writes: no
 -- lane: agent
 SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
 	a.version, a.phase, a.drain_deadline_us, a.drain_why,
-	a.job_id IS NOT NULL AND a.ended_us IS NULL
+	a.job_id IS NOT NULL AND a.ended_us IS NULL, a.save_asked_us
 FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
 	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.id = $1
@@ -117,13 +117,13 @@ WHERE n.id = $1
 -- params: hash bytea
 -- rows: 0..1 id int8, hash bytea?, state node_state, drain_deadline_us int8?, why text,
 --   job_id int8?, epoch int4?, desired text?, version int8?, phase attempt_phase?,
---   attempt_deadline_us int8?, drain_why text?, live bool
+--   attempt_deadline_us int8?, drain_why text?, live bool, save_asked_us int8?
 -- row: agent_want
 -- writes: no
 -- lane: agent
 SELECT n.id, n.session_hash, n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired,
 	a.version, a.phase, a.drain_deadline_us, a.drain_why,
-	a.job_id IS NOT NULL AND a.ended_us IS NULL
+	a.job_id IS NOT NULL AND a.ended_us IS NULL, a.save_asked_us
 FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
 	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.session_hash = $1

@@ -110,6 +110,16 @@ UNION ALL SELECT 'spot_moves_total', k.kind, count(d.id)::float8 FROM (VALUES ('
 UNION ALL SELECT 'spot_moves_usd', s.what, s.micros / 1e6 FROM total t
 	CROSS JOIN LATERAL (VALUES ('predicted', t.predicted), ('stay', t.stay), ('paid', t.paid), ('earned', t.stay - t.paid))
 		s (what, micros)
+UNION ALL SELECT 'spot_bursts_total', v.what, v.n::float8 FROM (
+		SELECT count(*) AS asked, count(*) FILTER (WHERE x.after_us <= 180000000) AS soon,
+			count(*) FILTER (WHERE x.after_us <= 3600000000) AS late
+		FROM burst_save s JOIN node n ON n.id = s.node_id CROSS JOIN LATERAL (SELECT least(
+			CASE WHEN n.end_cause = 'reclaimed' THEN n.ended_us END,
+			(SELECT min(o.heard_us) FROM notice o WHERE o.node_id = n.id
+				AND o.kind = 'interruption' AND o.heard_us >= s.at_us)
+			) - s.at_us AS after_us) x
+	) t CROSS JOIN LATERAL (VALUES ('begun', (SELECT count(*) FROM burst)), ('asked', t.asked),
+		('followed_3m', t.soon), ('followed_60m', t.late)) v (what, n)
 
 -- The histograms of recoveries, each with cumulated counts. le_us 0 = no bound.
 -- name: api_metrics_recovery

@@ -35,6 +35,9 @@ WITH o AS (
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT pool_id, $9 / 3600000000, 1 FROM n WHERE $8 > 0
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + 1
+), k AS (
+	INSERT INTO pool_reclaim AS k (pool_id, at_us) SELECT pool_id, $9 FROM n WHERE $8 > 0
+	ON CONFLICT (pool_id) DO UPDATE SET at_us = excluded.at_us
 ), v AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $9, x.id, s.job_id, s.epoch, s.rank, 'notice', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), coalesce(s.step, 0)

@@ -243,6 +243,9 @@ WITH f AS (
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, reclaims) SELECT $1, $5 / 3600000000, $7 FROM f
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET reclaims = h.reclaims + excluded.reclaims
+), k AS (
+	INSERT INTO pool_reclaim AS k (pool_id, at_us) SELECT $1, $5 FROM f WHERE $7 > 0
+	ON CONFLICT (pool_id) DO UPDATE SET at_us = excluded.at_us
 )
 INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT $1, $6, $7 FROM f
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
@@ -319,6 +322,10 @@ WITH f AS MATERIALIZED (
 	FROM f WHERE greatest(last_ok_us, since_us) > $1 + 5000000 OR next_us > $1 + greatest(2 * interval_us, 3600000000)
 ), c AS (
 	UPDATE pool_cool SET until_us = until_us - at_us + $1, at_us = $1 FROM f WHERE at_us > $1 + 5000000
+), k AS (
+	UPDATE pool_reclaim SET at_us = $1 FROM f WHERE at_us > $1 + 5000000
+), bu AS (
+	UPDATE burst SET began_us = least(began_us, $1), last_us = $1 FROM f WHERE last_us > $1 + 5000000
 ), gc AS (
 	UPDATE gang_cool SET until_us = $1 FROM f WHERE until_us > $1 + $3 + 5000000
 ), s AS (
