@@ -95,6 +95,8 @@ int time_param(struct ctl *c, const char *name, char **path);
 bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *common);
 /* "path?a=b&c=d" of the options that are query parameters. */
 char *opts_path(struct ctl *c, const char *path);
+/* refs.c: puts ids in the place of the names of jobs, in arguments and in --job. */
+int refs_resolve(struct ctl *c);
 /* settings.c: flags > SPOTCTL_URL, SPOTCTL_TOKEN_FILE, SPOTCTL_CA_FILE > config file > loopback
  * default. 0 or exit code */
 int settings_load(struct ctl *c);

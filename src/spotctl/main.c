@@ -127,6 +127,7 @@ static int command_line_run(struct ctl *c, int argc, char **argv)
 	}
 	if ((c->cmd->flags & CTL_OFFLINE) == 0) {
 		rc = settings_load(c);
+		rc = rc == CTL_OK ? refs_resolve(c) : rc;
 	}
 	return rc != CTL_OK ? rc : run_command(c);
 }

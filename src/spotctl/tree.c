@@ -21,7 +21,8 @@ static const struct ctl_opt market_opts[] = {
 	{ "limit", 'n', "N", LIMIT_HELP, NULL }, END
 };
 static const struct ctl_opt price_opts[] = {
-	{ "gpu", 'g', "NAME", "only this GPU, such as A100 or H100-80GB", "gpu" },
+	{ "gpu", 'g', "NAME", "only this GPU, such as A100 or H100-80GB; cheapest GPU-hour first",
+	    "gpu" },
 	{ "provider", 'p', "NAME", "only this provider", "provider" },
 	{ "region", 'r', "NAME", "only this region", "region" },
 	{ "zone", 0, "ID", "only this zone", "zone" },
@@ -75,7 +76,7 @@ static const struct ctl_opt scale_opts[] = { { "nodes", 0, "N", "wanted number o
 static const struct ctl_opt node_ls_opts[] = {
 	{ "state", 's', "LIST", "states separated by commas, or 'live' (default)", "state" },
 	{ "provider", 'p', "NAME", "only this provider", "provider" },
-	{ "job", 'j', "ID", "only nodes of this job", "job" },
+	{ "job", 'j', "JOB", "only nodes of this job, by id or name", "job" },
 	{ "fleet", 0, "ID", "only nodes of this fleet", "fleet" },
 	{ "all", 'a', NULL, "also ended nodes", NULL }, { "limit", 'n', "N", LIMIT_HELP, NULL }, END
 };
@@ -95,10 +96,10 @@ static const struct ctl_opt cost_opts[] = {
 	    "team, project, class, provider, gpu, job, market, kind (default team)", "by" },
 	{ "since", 0, "TIME", "start: a time, or a duration back such as 7d", NULL },
 	{ "until", 0, "TIME", "end: a time, or a duration back", NULL },
-	{ "job", 'j', "ID", "one job with its savings", NULL }, END
+	{ "job", 'j', "JOB", "one job with its savings, by id or name", NULL }, END
 };
 static const struct ctl_opt event_opts[] = { { "follow", 'f', NULL, "follow new events", NULL },
-	{ "job", 'j', "ID", "only events of this job", "job" },
+	{ "job", 'j', "JOB", "only events of this job, by id or name", "job" },
 	{ "node", 0, "ID", "only events of this node", "node" },
 	{ "after", 0, "ID", "only events after this one", NULL },
 	{ "limit", 'n', "N", "maximum number to list (default 100, with -f 10; at most 1000)",

@@ -5,8 +5,9 @@
 #define POOL_FILTERS "gpu provider region zone instance_type market state max_usd"
 
 static const struct route rows[] = {
-	ROUTE_READ("/v1/prices", get_prices, ROUTE_PAGE POOL_FILTERS, "PoolDetailList",
-	    "Lists current prices with hazard and signals, cheapest first."),
+	ROUTE_READ("/v1/prices", get_prices, ROUTE_PAGE POOL_FILTERS " sort", "PoolDetailList",
+	    "Lists current prices with hazard and signals, cheapest first. `sort=gpu_price` orders "
+	    "them by the price of a GPU-hour, the default `price` by that of the machine."),
 	ROUTE_READ("/v1/prices/gpus", get_prices_gpus, "gpu provider region", "GpuPriceList",
 	    "Lists the cheapest plausible price per GPU-hour of each GPU, provider and market, "
 	    "with hazard and signals."),

@@ -12,6 +12,7 @@
 
 struct page {
 	struct market_filter f;
+	bool by_gpu; /* by the price of a GPU-hour */
 	int64_t after_price, after_id;
 	int32_t limit;
 };
@@ -50,18 +51,13 @@ static void place_add(struct sbuf *b, const struct offer *o)
 	json_add_bool(b, "offered", true);
 }
 
-static int64_t price_per_gpu(const struct offer *o)
-{
-	return o->price_micros * 1000 / o->gpu_milli;
-}
-
 static void price_add(struct sbuf *b, const struct offer *o, const struct market_told *t,
     int64_t now_us)
 {
 	json_add_money(b, "price", o->price_micros);
 	json_add_name(b, "price_per_gpu_micros");
 	if (o->gpu_milli > 0) {
-		json_put_i64(b, price_per_gpu(o));
+		json_put_i64(b, market_gpu_price(o));
 	} else {
 		json_put_null(b);
 	}
@@ -154,6 +150,11 @@ static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
 	return false;
 }
 
+static int64_t sort_price(const struct page *page, const struct offer *o)
+{
+	return page->by_gpu ? market_gpu_price(o) : o->price_micros;
+}
+
 /* The first place in the order after the cursor. */
 static size_t price_after(const struct market_snap *s, const uint32_t *order,
     const struct page *page)
@@ -164,8 +165,10 @@ static size_t price_after(const struct market_snap *s, const uint32_t *order,
 		size_t mid = lo + (hi - lo) / 2;
 		const struct offer *o = &s->offers[order[mid]];
 
-		if (o->price_micros < page->after_price ||
-		    (o->price_micros == page->after_price && o->pool_id <= page->after_id)) {
+		int64_t price = sort_price(page, o);
+
+		if (price < page->after_price ||
+		    (price == page->after_price && o->pool_id <= page->after_id)) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
@@ -178,7 +181,8 @@ static void prices_list(struct areq *q)
 {
 	const struct page *page = q->own;
 	const struct market_snap *s = q->snap;
-	const uint32_t *order = market_by_price(q->snap);
+	const uint32_t *order =
+	    page->by_gpu ? market_by_gpu_price(q->snap) : market_by_price(q->snap);
 	const struct offer *last = NULL;
 	const char *cursor = NULL;
 	struct sbuf *b = items_begin(q);
@@ -191,7 +195,7 @@ static void prices_list(struct areq *q)
 			continue;
 		}
 		if (n++ == page->limit) {
-			cursor = arena_printf(q->arena, "%" PRId64 "-%d", last->price_micros,
+			cursor = arena_printf(q->arena, "%" PRId64 "-%d", sort_price(page, last),
 			    last->pool_id);
 			break;
 		}
@@ -205,6 +209,7 @@ static void prices_list(struct areq *q)
 void get_prices(struct areq *q)
 {
 	struct page *page = arena_alloc(q->arena, sizeof(*page));
+	const char *sort = areq_query(q, "sort");
 	int64_t limit;
 
 	if (!market_filter_read(q, &page->f) ||
@@ -212,6 +217,11 @@ void get_prices(struct areq *q)
 	    !areq_query_i64(q, "limit", 1, 1000, 100, &limit)) {
 		return;
 	}
+	if (sort != NULL && strcmp(sort, "price") != 0 && strcmp(sort, "gpu_price") != 0) {
+		areq_fail_field(q, "sort", "must be 'price' or 'gpu_price'");
+		return;
+	}
+	page->by_gpu = sort != NULL && strcmp(sort, "gpu_price") == 0;
 	page->limit = (int32_t)limit;
 	q->own = page;
 	areq_market(q, prices_list);
@@ -312,7 +322,7 @@ static int doubt_of(const struct offer *o)
 static bool offer_better(const struct offer *a, const struct offer *b)
 {
 	int doubt = doubt_of(a) - doubt_of(b);
-	int64_t price = price_per_gpu(a) - price_per_gpu(b);
+	int64_t price = market_gpu_price(a) - market_gpu_price(b);
 
 	return doubt != 0 ? doubt < 0 : price != 0 ? price < 0 : a->pool_id < b->pool_id;
 }
@@ -382,7 +392,7 @@ static void gpus_list(struct areq *q)
 			sbuf_putc(b, ',');
 		}
 		sbuf_puts(b, "{\"per_gpu_micros\":");
-		json_put_i64(b, price_per_gpu(o));
+		json_put_i64(b, market_gpu_price(o));
 		sbuf_puts(b, ",\"pool\":");
 		pool_put(q, b, o, &q->snap->told[o - q->snap->offers], true);
 		sbuf_putc(b, '}');

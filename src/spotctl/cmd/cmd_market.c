@@ -8,7 +8,7 @@ static const struct column price_cols[] = { { "POOL", "id", CELL_TEXT, ALWAYS },
 	{ "ZONE", "zone", CELL_TEXT, ALWAYS }, { "TYPE", "instance_type", CELL_TEXT, ALWAYS },
 	{ "GPU", "", CELL_GPU, ALWAYS }, { "MARKET", "market", CELL_TEXT, ALWAYS },
 	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
-	{ "USD/GPU/H", "price_per_gpu_micros", CELL_USD, SPARE_2 },
+	{ "USD/GPU/H", "price_per_gpu_micros", CELL_USD, ALWAYS },
 	{ "AGE", "age_s", CELL_AGE, SPARE_2 }, { "STATE", "price_state", CELL_STATE, SPARE_2 },
 	{ "RECLAIMS/H", "hazard", CELL_INTERVAL, SPARE_3 },
 	{ "FROM", "hazard.source", CELL_TEXT, SPARE_1 },
@@ -110,7 +110,8 @@ int cmd_prices(struct ctl *c)
 	if (wants_gpus(c)) {
 		return prices_gpus(c);
 	}
-	return list_command(c, "/v1/prices", price_cols,
+	return list_command(c,
+	    opt_value(c, "gpu") != NULL ? "/v1/prices?sort=gpu_price" : "/v1/prices", price_cols,
 	    "no prices yet; check the providers with 'spotctl providers'");
 }
 

@@ -54,7 +54,7 @@ struct market_snap {
 	int holds;
 	struct arena *arena;
 	struct market_names *names;
-	uint32_t *by_price;
+	uint32_t *by_price, *by_gpu_price;
 };
 /* The first end of a cooldown after now_us; INT64_MAX: none. A ranking may change then. */
 int64_t market_cool_end(const struct market_snap *s, int64_t now_us);
@@ -62,6 +62,10 @@ int64_t market_cool_end(const struct market_snap *s, int64_t now_us);
 const struct offer *market_offer(const struct market_snap *s, int32_t pool_id);
 /* Returns the indexes of the offers by price, then by pool id. Sorted at the first call. */
 const uint32_t *market_by_price(struct market_snap *s);
+/* The same by the price of a GPU-hour. Offers without a GPU come last. */
+const uint32_t *market_by_gpu_price(struct market_snap *s);
+/* Micro-dollars per hour of one GPU; INT64_MAX without a GPU. */
+int64_t market_gpu_price(const struct offer *o);
 /* Every caller of hold() calls drop() once. NULL accepted. */
 struct market_snap *market_hold(struct market_snap *s);
 void market_drop(struct market_snap *s);

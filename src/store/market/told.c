@@ -129,24 +129,29 @@ static void digit_sort(const struct key *from, struct key *to, size_t n, int shi
 	}
 }
 
-/* A stable sort by digits. The offers come by pool id. */
-const uint32_t *market_by_price(struct market_snap *s)
+int64_t market_gpu_price(const struct offer *o)
 {
-	struct key *keys, *spare, *swap, *both;
+	return o->gpu_milli > 0 ? o->price_micros * 1000 / o->gpu_milli : INT64_MAX;
+}
+
+static int64_t whole_price(const struct offer *o)
+{
+	return o->price_micros;
+}
+
+/* A stable sort by digits. The offers come by pool id. */
+static uint32_t *order_make(struct market_snap *s, int64_t (*price)(const struct offer *))
+{
+	uint32_t *order = arena_array_raw(s->arena, s->n + 1, sizeof(*order));
+	struct key *keys = calloc(2 * s->n + 1, sizeof(*keys)), *both = keys, *spare, *swap;
 	uint64_t any = 0;
 
-	if (s->by_price != NULL) {
-		return s->by_price;
-	}
-	keys = calloc(2 * s->n + 1, sizeof(*keys));
-	s->by_price = arena_array_raw(s->arena, s->n + 1, sizeof(*s->by_price));
 	if (keys == NULL) {
 		abort();
 	}
 	spare = keys + s->n;
-	both = keys;
 	for (size_t i = 0; i < s->n; i++) {
-		keys[i] = (struct key){ (uint64_t)MAX(s->offers[i].price_micros, 0), (uint32_t)i };
+		keys[i] = (struct key){ (uint64_t)MAX(price(&s->offers[i]), 0), (uint32_t)i };
 		any |= keys[i].price;
 	}
 	for (int shift = 0; shift < 64 && any >> shift != 0; shift += DIGIT_BITS) {
@@ -156,8 +161,24 @@ const uint32_t *market_by_price(struct market_snap *s)
 		spare = swap;
 	}
 	for (size_t i = 0; i < s->n; i++) {
-		s->by_price[i] = keys[i].at;
+		order[i] = keys[i].at;
 	}
 	free(both);
+	return order;
+}
+
+const uint32_t *market_by_price(struct market_snap *s)
+{
+	if (s->by_price == NULL) {
+		s->by_price = order_make(s, whole_price);
+	}
 	return s->by_price;
+}
+
+const uint32_t *market_by_gpu_price(struct market_snap *s)
+{
+	if (s->by_gpu_price == NULL) {
+		s->by_gpu_price = order_make(s, market_gpu_price);
+	}
+	return s->by_gpu_price;
 }

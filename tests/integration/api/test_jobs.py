@@ -98,6 +98,18 @@ class Submit(unittest.TestCase):
         p = A.call("POST", "/v1/jobs", "name: x\nresources:\n  accelerator: V100\nrun: y\n", expect=400)[1]
         self.assertEqual((p["code"], p["line"], p["column"]), ("invalid", 3, 3))
 
+    def test_a_job_names_its_fleet_by_name_or_id(self):
+        spec = {"nodes": 1, "resources": {"accelerators": "V100:1"}}
+        f = A.call("POST", "/v1/fleets", dict(spec, name="either"), expect=201)[1]
+        job = lib.JOB + "config:\n  spotctl:\n    fleet: %s\n"
+        for word in (f["id"], "either"):
+            self.assertEqual(A.job(job % word)["fleet"], f["id"])
+        # A name that looks like the id of another fleet is that name.
+        other = A.call("POST", "/v1/fleets", dict(spec, name=f["id"]), expect=201)[1]
+        self.assertEqual(A.job(job % f["id"])["fleet"], other["id"])
+        p = A.call("POST", "/v1/jobs", job % "f999999", expect=400)[1]
+        self.assertIn("no active fleet 'f999999'", p["detail"])
+
     def test_an_unknown_fleet_is_refused(self):
         p = A.call("POST", "/v1/jobs", lib.JOB + "config:\n  spotctl:\n    fleet: nowhere\n", expect=400)[1]
         self.assertIn("nowhere", p["detail"])

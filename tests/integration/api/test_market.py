@@ -32,6 +32,18 @@ class Market(unittest.TestCase):
         p = [p for p in got if p["market"] == "on_demand" and p["provider"] == "aws"][0]
         self.assertEqual((p["price_micros"], p["price_usd"], p["gpus"], p["price_per_gpu_micros"]), (32770000, 32.77, 8, 4096250))
 
+    def test_prices_of_a_gpu_hour_are_cheapest_first_on_every_page(self):
+        seen, cursor = [], ""
+        while cursor is not None:
+            got = self.prices("?sort=gpu_price&gpu=A100&limit=3" + (cursor and "&cursor=" + cursor))
+            seen += got["items"]
+            cursor = got["next"]
+        self.assertEqual(sorted(p["id"] for p in seen), sorted(p["id"] for p in self.prices("?gpu=A100")["items"]))
+        per_gpu = [p["price_per_gpu_micros"] for p in seen]
+        self.assertEqual(per_gpu, sorted(per_gpu))
+        self.assertNotEqual([p["price_micros"] for p in seen], sorted(p["price_micros"] for p in seen))
+        A.call("GET", "/v1/prices?sort=name", expect=400)
+
     def test_pages_of_prices_hold_every_pool_once(self):
         seen, cursor = [], ""
         while cursor is not None:

@@ -36,7 +36,25 @@ class Requests(Case):
     def test_prices_with_every_filter(self):
         self.check(["prices", "-g", "A100", "--provider=aws", "-r", "us-east-1", "--zone", "z", "-tg5.xlarge", "-m", "spot",
                     "--state", "fresh", "--max", "2.5", "-n", "7"], "GET", "/v1/prices", page([POOL]),
-                   "gpu=A100&provider=aws&region=us-east-1&zone=z&instance_type=g5.xlarge&market=spot&state=fresh&max_usd=2.5&limit=7")
+                   "sort=gpu_price&gpu=A100&provider=aws&region=us-east-1&zone=z&instance_type=g5.xlarge&market=spot&state=fresh&max_usd=2.5&limit=7")
+
+    def test_a_name_stands_for_its_only_open_job_else_for_its_newest(self):
+        jobs = [dict(JOB, id="j9", state="FAILED"), dict(JOB, id="j7", state="RUNNING"), dict(JOB, id="j5", state="SUCCEEDED")]
+        for at, (items, id) in enumerate(((jobs, "j7"), ([jobs[0], jobs[2]], "j9"))):
+            self.daemon.on("GET", "/v1/jobs", page(items))
+            self.daemon.on("GET", "/v1/jobs/" + id, Reply(body=dict(JOB, id=id)))
+            self.run_it("job", "show", "my run", "-o", "json")
+            self.assertEqual([(r.path, r.query) for r in self.daemon.requests[2 * at:]],
+                             [("/v1/jobs", "name=my%20run&limit=200"), ("/v1/jobs/" + id, "")])
+
+    def test_a_name_of_two_open_jobs_changes_nothing(self):
+        self.daemon.on("GET", "/v1/jobs", page([dict(JOB, id="j9", state="QUEUED"), dict(JOB, id="j7", state="RUNNING")]))
+        p = self.run_it("job", "cancel", "twin", code=2)
+        self.assertIn("j9, j7", p.stderr)
+        self.assertEqual([r.method for r in self.daemon.requests], ["GET"])
+
+    def test_prices_of_a_gpu_are_asked_for_by_gpu_hour(self):
+        self.check(["prices", "-g", "H100"], "GET", "/v1/prices", page([POOL]), "sort=gpu_price&gpu=H100&limit=100")
 
     def test_prices_without_a_question_are_per_gpu(self):
         self.check(["prices"], "GET", "/v1/prices/gpus", page([]))
@@ -264,9 +282,14 @@ class Requests(Case):
         self.assertEqual(self.daemon.requests, [])
 
     def test_ids_cannot_leave_their_place_in_the_path(self):
-        self.daemon.on("GET", "/v1/jobs/..%2Ftokens%3Fx", Reply(body=JOB))
-        self.run_it("job", "show", "../tokens?x")
-        self.assertEqual(self.only_request().path, "/v1/jobs/..%2Ftokens%3Fx")
+        self.daemon.on("GET", "/v1/nodes/..%2Ftokens%3Fx", Reply(body=NODE))
+        self.run_it("node", "show", "../tokens?x")
+        self.assertEqual(self.only_request().path, "/v1/nodes/..%2Ftokens%3Fx")
+
+    def test_a_name_that_looks_like_a_path_stays_a_word_of_the_query(self):
+        self.daemon.on("GET", "/v1/jobs", page([]))
+        self.run_it("job", "show", "../tokens?x", code=3)
+        self.assertEqual(self.only_request().query, "name=..%2Ftokens%3Fx&limit=200")
 
     def test_common_options_may_stand_in_front(self):
         self.daemon.on("GET", "/v1/whoami", Reply(body={"name": "ann", "role": "lead", "team": ""}))

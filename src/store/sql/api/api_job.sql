@@ -1,9 +1,9 @@
 -- Jobs: submit, lists, one in full, logs, cancel, reasons, cost.
 
 -- Submits a group of jobs in one transaction. The outcome of a row is 'made', if its job is stored
--- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is 'fleet'
--- if no active fleet has this name. It is 'replay', 'busy' or 'mismatch' if the key was used before
--- (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
+-- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is
+-- 'fleet' if no active fleet has this name or id. It is 'replay', 'busy' or 'mismatch' if the key
+-- was used before (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
 -- once in a group. The reply that is stored with a key is head, fleet and tail after the id.
 -- Without a head it is 'ref:' and the id.
 -- name: api_jobs_submit
@@ -24,7 +24,9 @@ WITH g AS MATERIALIZED (
 		budget_micros, token_id, key, route, body_sha256, head, tail, at)
 	LEFT JOIN api_token t ON t.id = u.token_id AND t.revoked_us IS NULL
 		AND (t.expires_us IS NULL OR t.expires_us > u.at_us)
-	LEFT JOIN fleet f ON u.fleet <> '' AND f.name = u.fleet AND f.state = 'ACTIVE'
+	LEFT JOIN LATERAL (SELECT f.id FROM fleet f WHERE u.fleet <> '' AND f.state = 'ACTIVE'
+		AND (f.name = u.fleet OR f.id = fleet_id_of(u.fleet))
+		ORDER BY f.name = u.fleet DESC LIMIT 1) f ON true
 ), k AS (
 	INSERT INTO idempotency AS i (token_id, key, route, body_sha256, created_us, status, response)
 	SELECT token_id, key, route, body_sha256, at_us, 201, CASE WHEN head = '' THEN 'ref:j' || id
