@@ -104,7 +104,7 @@ class Document(unittest.TestCase):
         A.call("POST", "/v1/leaks", {"ref": "i-nobody", "act": "end"}, expect=404)
         A.call("POST", "/v1/leaks", {"ref": "i-lost", "act": "eat"}, expect=400)
         get = ["/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/version", "/v1/whoami", "/v1/prices", "/v1/prices/refused", "/v1/prices/gpus", "/v1/pools",
-               "/v1/pools/p%d?history=1d" % pool, "/v1/providers", "/v1/quotas", "/v1/supply", "/v1/classes", "/v1/gpus", "/v1/queue", "/v1/shares", "/v1/leaks", "/v1/leaks?state=found", "/v1/moves", "/v1/jobs", "/v1/jobs/" + job, "/v1/jobs/%s/why" % job,
+               "/v1/pools/p%d?history=1d" % pool, "/v1/providers", "/v1/quotas", "/v1/supply", "/v1/classes", "/v1/gpus", "/v1/queue", "/v1/shares", "/v1/leaks", "/v1/leaks?state=found", "/v1/moves", "/v1/recovery", "/v1/jobs", "/v1/jobs/" + job, "/v1/jobs/%s/why" % job,
                "/v1/jobs/%s/logs" % job, "/v1/jobs/%s/cost" % job, "/v1/fleets", "/v1/fleets/" + fleet, "/v1/nodes", "/v1/nodes/n%d" % node,
                "/v1/rebalance/" + reb, "/v1/doctor/" + exam, "/v1/cost?by=job", "/v1/events", "/v1/tokens"]
         for path in get:

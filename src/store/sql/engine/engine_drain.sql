@@ -40,14 +40,16 @@ WITH o AS (
 	SELECT $9, x.id, s.job_id, s.epoch, s.rank, 'notice', $6, node_seen(x, (SELECT from_us FROM led WHERE epoch = $11)), coalesce(s.step, 0)
 	FROM o JOIN node x ON x.id = o.node_id LEFT JOIN LATERAL node_serves(x) s ON true
 ), r AS (
-	INSERT INTO recovery (job_id, epoch, rank, node_id, provider, cause, saves, notice_us,
+	INSERT INTO recovery AS r (job_id, epoch, rank, node_id, provider, cause, saves, notice_us,
 		deadline_us)
 	SELECT a.job_id, a.epoch, a.rank, a.node_id, p.provider, 'notice', job_saves(j),
 		o.heard_us, $7
 	FROM o JOIN attempt a ON a.node_id = o.node_id
 		AND coalesce(a.ended_us, o.heard_us) >= o.heard_us
 	JOIN job j ON j.id = a.job_id JOIN pool p ON p.id = a.pool_id
-	WHERE $2 <> 'rebalance' AND NOT o.ours ON CONFLICT DO NOTHING
+	WHERE $2 <> 'rebalance' AND NOT o.ours
+	ON CONFLICT (job_id, epoch, rank) DO UPDATE SET deadline_us = $7
+		WHERE r.outcome = 'open' AND r.cause = 'notice' AND r.deadline_us > $7
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
 	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, coalesce($4, $3), $5, $6,

@@ -35,7 +35,11 @@ WITH ok AS (
 	SELECT DISTINCT ON (live.id, s.kind) live.id, s.kind, s.deadline, s.source, s.raw, $14
 	FROM unnest($5, $6, $7, $8, $9) s (ref, kind, deadline, source, raw) JOIN live ON live.ref = s.ref
 	ORDER BY live.id, s.kind, nullif(s.deadline, 0)
-	ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us)
+	ON CONFLICT (node_id, kind) DO UPDATE SET
+		deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us),
+		source = CASE WHEN notice_sooner(o, excluded.deadline_us) THEN excluded.source
+			ELSE o.source END,
+		handled_us = CASE WHEN NOT notice_sooner(o, excluded.deadline_us) THEN o.handled_us END
 		WHERE excluded.deadline_us > 0 AND (o.deadline_us = 0 OR excluded.deadline_us < o.deadline_us)
 ), n AS (
 	UPDATE node n SET provider_state = s.state, provider_seen_us = $14, gone_seen = 0,

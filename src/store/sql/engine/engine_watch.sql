@@ -285,7 +285,11 @@ SELECT DISTINCT ON (s.id, s.kind) s.id, s.kind, s.deadline, s.source, s.raw, $6
 FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 ORDER BY s.id, s.kind, nullif(s.deadline, 0)
-ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us)
+ON CONFLICT (node_id, kind) DO UPDATE SET
+	deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us),
+	source = CASE WHEN notice_sooner(o, excluded.deadline_us) THEN excluded.source
+		ELSE o.source END,
+	handled_us = CASE WHEN NOT notice_sooner(o, excluded.deadline_us) THEN o.handled_us END
 	WHERE excluded.deadline_us > 0 AND (o.deadline_us = 0 OR excluded.deadline_us < o.deadline_us)
 
 -- Sets future times of live rows to now, after a clock step. That covers ages and times of the next
