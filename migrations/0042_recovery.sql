@@ -44,11 +44,16 @@ CREATE TABLE recovery_sum (
 
 -- The broker's own notices: it moves the job, and no provider takes the machine.
 CREATE FUNCTION notice_is_ours(source text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-SELECT source IN ('api', 'preemption', 'deadline policy') $$;
+SELECT source IN ('api', 'fleet', 'preemption', 'deadline policy') $$;
 
 -- The new deadline is a second or more before the one of the notice, which is then handled again.
 CREATE FUNCTION notice_sooner(o notice, deadline int8) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 SELECT deadline > 0 AND o.deadline_us > 0 AND deadline <= o.deadline_us - 1000000 $$;
+
+-- The provider refused the launch after it had accepted it, and no machine ran: it bills nothing.
+CREATE FUNCTION node_never_ran(n node) RETURNS boolean LANGUAGE sql STABLE AS $$
+SELECT n.end_cause = 'refused' AND n.enrol_used_us IS NULL AND n.provider_state <> 'running'
+	AND NOT n.provider_past @> '[{"state": "running"}]' $$;
 
 -- The number in a fleet's id such as 'f12'; NULL for any other text.
 CREATE FUNCTION fleet_id_of(word text) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

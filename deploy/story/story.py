@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+from bills import billed_of, not_billed, print_not_billed
 from clouds import ALL, Clouds
 from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say, until
 
@@ -448,6 +449,7 @@ class Story:
             "cheapest_pool_only_cost_usd": cheapest["baseline_usd"],
             "cheapest_pool_only_how": cheapest["how"],
             "provider_bill_usd": round(sum(map(billed_of, books["instances"])) / 1e6, 6),
+            "not_billed": not_billed(cost, {n["id"]: n for n in self.api("GET", "/v1/nodes?limit=1000")["items"]}, books),
             "daemon_kills": self.killer.kills if self.killer else 0,
             "clouds": self.per_cloud(j, books),
             "seconds": round(time.monotonic() - self.began, 1),
@@ -505,11 +507,6 @@ class Story:
             shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def billed_of(i):
-    """The books tell beside what it would cost that AWS takes nothing for a machine that it takes back within its first hour."""
-    return 0 if i["free_first_hour"] else i["cost_micros"]
-
-
 def print_summary(s):
     print("\nsummary\n  job %(id)s %(state)s after %(attempts)d attempts, %(steps)d steps, %(lost_steps)d lost" % s["job"])
     print("  result matches the uninterrupted run: %s" % ("yes" if s["job"]["result_matches_uninterrupted"] else "NO"))
@@ -520,6 +517,7 @@ def print_summary(s):
     for cloud, c in s["clouds"].items():
         rows.append("  %s\t%d\t%d\t%.6f\t%.6f\t%d" % (cloud, c["attempts"], c["instances_launched"], c["paid_usd"], c["provider_bill_usd"], c["left"]))
     print("\n".join(align(rows)))
+    print_not_billed(s)
     print("  %.0f seconds" % s["seconds"])
 
 

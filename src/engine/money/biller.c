@@ -319,8 +319,9 @@ static void credit_due(struct step *s)
 		    (&(struct q_engine_credit_write){ .node_id = rows[i].id,
 			.at_us = engine_now(s->r->e),
 			.why = arena_printf(s->r->arena,
-			    "the provider took it back so early that it is not billed: %" PRId64
-			    " micro-dollars credited",
+			    "%s, so it is not billed: %" PRId64 " micro-dollars credited",
+			    rows[i].never_ran ? "the provider refused it before it ran"
+					      : "the provider took it back early",
 			    rows[i].credit_micros),
 			.fence = s->r->epoch }));
 	}
@@ -342,9 +343,6 @@ static void credits_read(struct recon *r)
 				.free_us = call_provider_ops(p)->reclaim_free_us,
 			};
 		}
-	}
-	if (n == 0) {
-		return;
 	}
 	s = step_new(r, credit_due, NULL);
 	STEP(s, engine_credit_due,

@@ -417,6 +417,43 @@ class Notice(Case):
         self.assertEqual(A.sql("SELECT count(*) FROM event WHERE event = 'NOTICE_HEARD' AND node_id = %d" % self.node), "1")
         self.assertEqual(A.call("GET", "/v1/nodes/n%d" % self.node, expect=200)[1]["notice"]["kind"], "interruption")
 
+    def test_a_deadline_that_is_sooner_is_handled_again(self):
+        self.start()
+        at = lib.now() + 400 * lib.US
+        row = "SELECT source, handled_us IS NULL FROM notice WHERE node_id = %d" % self.node
+        self.agent("notice", {"kind": "interruption", "deadline_us": at, "source": "sigterm", "raw": "SIGTERM"})
+        for sooner_us, source, found in ((0, "again", "sigterm|f"), (lib.US // 2, "jitter", "sigterm|f"), (388 * lib.US, "real", "real|t")):
+            A.sql("UPDATE notice SET handled_us = 1 WHERE node_id = %d" % self.node)
+            self.agent("notice", {"kind": "interruption", "deadline_us": at - sooner_us, "source": source, "raw": ""})
+            self.assertEqual(A.sql(row), found)
+
+    def test_moments_are_durations_and_the_first_of_each_counts(self):
+        self.start()
+        times = "SELECT left_signal_us, left_saved_us, first_step_us FROM attempt WHERE job_id = %d" % self.job
+        report = {"job": "j%d" % self.job, "epoch": 1, "phase": "RUNNING", "steps_done": 0, "steps_total": 9, "why": ""}
+        self.agent("report", report)
+        self.assertEqual(A.sql(times), "||")
+        before = lib.now()
+        self.agent("report", dict(report, steps_done=1, first_step_ago_us=3 * lib.US))
+        self.agent("report", dict(report, steps_done=2, left_signal_ago_us=2 * lib.US, left_saved_ago_us=lib.US, first_step_ago_us=3 * lib.US))
+        self.agent("report", dict(report, steps_done=3, left_signal_ago_us=0, left_saved_ago_us=0))
+        signal, saved, first = (int(x) for x in A.sql(times).split("|"))
+        self.assertLess(abs(first - before + 3 * lib.US), lib.US)
+        self.assertAlmostEqual((saved - signal) / lib.US, 1, places=5)
+        self.assertLess(abs(saved - before + lib.US), lib.US)
+
+    def test_the_first_step_of_an_older_agent_is_that_of_its_report(self):
+        self.start()
+        before = lib.now()
+        self.agent("report", {"job": "j%d" % self.job, "epoch": 1, "phase": "RUNNING", "steps_done": 4, "steps_total": 9, "why": ""})
+        self.assertGreaterEqual(int(A.sql("SELECT first_step_us FROM attempt WHERE job_id = %d" % self.job)), before)
+
+    def test_a_notice_counts_from_the_time_that_the_agent_heard_it(self):
+        self.start()
+        before = lib.now()
+        self.agent("notice", {"kind": "interruption", "deadline_us": 0, "source": "imds", "raw": "", "heard_ago_us": 7 * lib.US})
+        self.assertLess(abs(int(A.sql("SELECT heard_us FROM notice WHERE node_id = %d" % self.node)) - before + 7 * lib.US), lib.US)
+
     def test_a_span_counts_from_its_arrival_whatever_the_clock_of_the_machine_says(self):
         self.start()
         for wrong in (-lib.HOUR, lib.HOUR):

@@ -53,6 +53,8 @@ def main():
                                         for name, c in s["clouds"].items() if c["attempts"])),
             ("who did not was not", not any(c["paid_usd"] for c in s["clouds"].values() if not c["instances_launched"])),
             ("the clouds' sums are the cost", abs(sum(c["paid_usd"] for c in s["clouds"].values()) - s["cost_usd"]) < 0.0005),
+            ("the lines are what the clouds do not bill",
+             abs(sum(x["usd"] for x in s["not_billed"]) - s["cost_usd"] + s["provider_bill_usd"]) < 0.000001 * (len(s["not_billed"]) + 2)),
             ("it cost something", s["cost_usd"] > 0),
             # Each kill holds the daemon up for seconds that stand for minutes, all of them paid for: no promise of the price then.
             ("cheaper than on-demand", s["saved_pct"] > 0 or "--kill-seed" in extra),

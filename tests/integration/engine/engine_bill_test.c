@@ -367,10 +367,28 @@ static void test_a_machine_whose_line_is_refused_keeps_no_other_from_its_bill(vo
 	all_billed_exactly(w);
 }
 
+/* Such as a Pod that no node took. */
+static void test_a_launch_refused_after_its_reply_costs_nothing(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_finish(w, world_running(w));
+	world_until(w, LIMIT, "SELECT bool_and(billed_to_us >= ended_us) FROM node");
+	assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger") > 0);
+	world_sql(w,
+	    "UPDATE node SET end_cause = 'refused', enrol_used_us = NULL, provider_past = '[]', "
+	    "provider_state = 'failed_no_capacity'");
+	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'CREDITED'");
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'CREDITED'"), 1);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_launch_refused_after_its_reply_costs_nothing),
 		cmocka_unit_test(
 		    test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),

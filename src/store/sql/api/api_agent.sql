@@ -211,7 +211,8 @@ WITH o AS (
 			THEN excluded.deadline_us ELSE least(o.deadline_us, excluded.deadline_us) END,
 		source = CASE WHEN notice_sooner(o, excluded.deadline_us) THEN excluded.source
 			ELSE o.source END,
-		handled_us = CASE WHEN NOT notice_sooner(o, excluded.deadline_us) THEN o.handled_us END
+		handled_us = CASE WHEN NOT notice_sooner(o, excluded.deadline_us)
+			THEN o.handled_us END
 	RETURNING node_id, heard_us = $7 AS first
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)

@@ -156,18 +156,22 @@ WITH ok AS (
 )
 SELECT id FROM ok
 
--- Returns spot machines reclaimed so early that the provider does not bill them. The provider
--- itself must report the reclaim. None of their lines may be pending, such as lost work (as in
+-- Returns nodes that the provider does not bill: spot machines that it reclaimed so early, and
+-- launches that it refused after it had accepted them. It must have reported the reclaim itself, or
+-- never a running machine. None of their lines may be pending, such as lost work (as in
 -- engine_lost_due).
 -- name: engine_credit_due
 -- params: provider[], since_us int8
 -- rows_in: provider (name text, free_us int8)
--- rows: many id int8, credit_micros int8
+-- rows: many id int8, credit_micros int8, never_ran bool
 -- writes: no
-SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id)
-FROM node n JOIN pool p ON p.id = n.pool_id JOIN unnest($1, $2) f (provider, us) ON f.provider = p.provider
-WHERE n.state = 'GONE' AND n.ended_us > $3 AND n.ended_us - n.launched_us < f.us AND p.market = 'spot'
-	AND n.provider_state = 'gone_reclaimed'
+SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id),
+	node_never_ran(n)
+FROM node n JOIN pool p ON p.id = n.pool_id
+LEFT JOIN unnest($1, $2) f (provider, us) ON f.provider = p.provider
+WHERE n.state = 'GONE' AND n.ended_us > $3
+	AND (node_never_ran(n) OR (n.ended_us - n.launched_us < f.us AND p.market = 'spot'
+		AND n.provider_state = 'gone_reclaimed'))
 	AND n.billed_to_us >= n.ended_us
 	AND NOT EXISTS (SELECT FROM attempt a CROSS JOIN LATERAL (SELECT coalesce((SELECT max(CASE WHEN c.set_key IS NULL THEN c.committed_us
 			ELSE c.set_us END) FROM checkpoint c WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED'),
