@@ -236,12 +236,10 @@ JOIN pool p ON p.id = n.pool_id
 -- rule: a burst asks a job once
 -- chaos: yes
 -- Reclaims within ten minutes are one burst, and each request has its row.
-SELECT s.job_id AS id,
-	'j' || s.job_id || ' epoch ' || s.epoch || ' by bursts ' || b.id || ' and ' || c.id AS words
-FROM burst_save s
-JOIN burst b ON b.id = s.burst_id
-JOIN burst_save t ON t.job_id = s.job_id AND t.epoch = s.epoch AND t.burst_id > s.burst_id
-JOIN burst c ON c.id = t.burst_id
+SELECT b.id,
+	'bursts ' || b.id || ' and ' || c.id || ' of ' || b.family || ' in ' || b.region AS words
+FROM burst b
+JOIN burst c ON c.id > b.id AND (c.provider, c.region, c.family) = (b.provider, b.region, b.family)
 WHERE c.began_us + :skew < b.last_us + 600000000
 UNION ALL
 SELECT e.job_id, 'j' || e.job_id || ' epoch ' || e.epoch || ' asked ' || count(*) || ' times'
