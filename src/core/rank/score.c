@@ -155,6 +155,12 @@ INLINE bool hours_from_scratch(double hazard, struct score_terms *t)
 	return true;
 }
 
+/* Work that goes on elsewhere after the end of the pool begins once more. */
+INLINE bool ends_first(const struct score_terms *t)
+{
+	return t->ends_h > 0 && t->start_h + t->work_h > t->ends_h;
+}
+
 INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double hazard,
     struct score_terms *t)
 {
@@ -164,6 +170,11 @@ INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double 
 	t->restart_per_h = c->restart_h;
 	t->starts = c->job.runs_there ? 0 : 1;
 	t->start_h = t->starts * t->restart_per_h;
+	t->ends_h = o->ends_us > 0 ? rank_ends_h(c, o) : 0;
+	if (ends_first(t)) {
+		t->starts++;
+		t->start_h = t->starts * t->restart_per_h;
+	}
 	t->restart_source = c->job.restart_us > 0 ? "measured" : "assumed";
 	if (c->job.spec->checkpoint.path == NULL) {
 		return hours_from_scratch(hazard, t);
@@ -239,6 +250,12 @@ INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 		t->price_stay = average_stay(x);
 		t->price_move_micros = whole(
 		    (mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
+	}
+	if (t->ends_h > 0 && t->ends_h < t->hours && c->elsewhere_micros > 0) {
+		double rest = 1.0 - t->ends_h / t->hours;
+
+		t->price_move_micros = whole(
+		    rest * ((double)c->elsewhere_micros / t->paid_hours - (double)o->price_micros));
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;

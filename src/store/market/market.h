@@ -36,7 +36,8 @@ struct market_snap {
 	struct offer *offers; /* by pool id, after offers_believe() */
 	size_t n;
 	struct hazard_model *hazards;
-	const int64_t *cool_ends; /* of pools that cooled down at at_us */
+	const int64_t
+	    *cool_ends; /* of pools that cooled down, or whose capacity had an end, at at_us */
 	size_t cool_ends_n;
 	/* providers that sell spot; known: an engine has said so */
 	const char *const *sellers;
