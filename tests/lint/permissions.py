@@ -23,6 +23,7 @@ GCP = [
     (r'GET compute\.\S*/projects/[\w-]+/regions(\?|$)', 'compute.regions.list'),
     (r'GET compute\.\S*/aggregated/machineTypes', 'compute.machineTypes.list'),
     (r'GET compute\.\S*/aggregated/acceleratorTypes', 'compute.acceleratorTypes.list'),
+    (r'GET compute\.\S*/aggregated/reservations', 'compute.reservations.list'),
     (r'POST compute\.\S*/advice/capacityHistory', 'compute.advice.capacityHistory'),
     (r'POST compute\.\S*/advice/capacity(\?|$)', 'compute.advice.capacity'),
     # instances.insert: one right for each thing in the body
