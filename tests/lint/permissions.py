@@ -63,6 +63,9 @@ AZURE = [
      'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action'),
     (r'GET management\.\S*/virtualMachines[/?]', 'Microsoft.Compute/virtualMachines/read Microsoft.Compute/virtualMachines/instanceView/read'),
     (r'GET management\.\S*/locations/\w+/operations/', 'Microsoft.Compute/locations/operations/read'),
+    # The machines that are launched into a group need the right to deploy into it.
+    (r'GET management\.\S*/capacityReservations\?', 'Microsoft.Compute/capacityReservationGroups/capacityReservations/read '
+     'Microsoft.Compute/capacityReservationGroups/deploy/action'),
     (r'GET management\.\S*/locations/\w+/usages', 'Microsoft.Compute/locations/usages/read'),
     (r'GET management\.\S*/skus\?', 'Microsoft.Compute/skus/read'),
     (r'GET management\.\S*/placementScores/spot\?', 'Microsoft.Compute/locations/placementScores/read'),
