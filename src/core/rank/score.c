@@ -228,6 +228,18 @@ INLINE double average_stay(double x)
 				x * (1.0 / 120 - x * (1.0 / 720 - x * (1.0 / 5040 - x / 40320))))));
 }
 
+/* The hours after the end cost so much elsewhere, above this offer's own price. A run that is cut at
+ * its end has done a share of the work by then. */
+INLINE double rest_micros(const struct rank_ctx *c, const struct offer *o,
+    const struct score_terms *t)
+{
+	double first_h = (t->starts - 1) * t->restart_per_h;
+	double done = least((t->ends_h - first_h) / (t->work_h + t->overhead_h), 1);
+
+	return (double)c->elsewhere_micros * (1 - most(done, 0)) -
+	    (double)o->price_micros * most(t->paid_hours - t->ends_h, 0);
+}
+
 /* A spot price returns slowly to its faded mean. Over a run of F hours the average share (1 - e^-x)
  * / x of today's distance lasts, with x = F / reversion. The price wanders about that as an
  * Ornstein-Uhlenbeck process with the time constant of its fading past. README.md names the
@@ -251,11 +263,8 @@ INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 		t->price_move_micros = whole(
 		    (mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
 	}
-	if (t->ends_h > 0 && t->ends_h < t->hours && c->elsewhere_micros > 0) {
-		double rest = 1.0 - t->ends_h / t->hours;
-
-		t->price_move_micros = whole(
-		    rest * ((double)c->elsewhere_micros / t->paid_hours - (double)o->price_micros));
+	if (ends_first(t) && c->elsewhere_micros > 0) {
+		t->price_move_micros = whole(rest_micros(c, o, t) / t->paid_hours);
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;

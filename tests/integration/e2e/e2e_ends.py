@@ -8,6 +8,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import e2e  # noqa: E402
 
 STEPS = 6000
+FLEET = """name: standing
+nodes: 1
+resources: {accelerators: {A10G: 1}, use_spot: true}
+"""
 MARGIN_S = 8
 CLEARS_S = 30 * 60  # EC2 ends the machines of a block so long before its end date
 
@@ -35,6 +39,27 @@ class Ends(e2e.Case):
         plan = json.loads(self.world.ctl("plan", "-", "-o", "json", text=text))
         return plan if plan["offers"] and plan["offers"][0]["pool"]["id"] == pool["id"] else None
 
+    def test_a_fleet_has_a_machine_elsewhere_before_the_block_ends(self):
+        w = self.world
+        block = self.block()
+        pool = w.until("the block is a pool with a price and an end", 60, self.pool)
+        w.until("a plan takes it", 30, lambda: self.planned(pool))
+        fleet = w.ctl("fleet", "create", "-", "-o", "name", text=FLEET)
+        first = w.until("the fleet has its machine", 60, lambda: self.ready(fleet))
+        self.assertEqual(first["pool"]["id"], pool["id"])
+        w.sim("POST", "/aws/reservation", {"extend": block, "ends_in_s": CLEARS_S + 30})
+        second = w.until("the fleet has another machine", 90, lambda: self.ready(fleet, first))
+        self.assertNotEqual(second["pool"]["market"], "reserved")
+        w.sim_wait("terminated", instance=first["ref"])
+        self.assertEqual(w.instance(first["ref"])["ended_by"], "api", "it was still there when the block was cleared")
+        w.sim("POST", "/aws/reservation", {"cancel": block})
+        w.ctl("fleet", "rm", fleet)
+        w.await_gone()
+
+    def ready(self, fleet, other=None):
+        nodes = self.world.nodes(query="&fleet=" + fleet)
+        return next((n for n in nodes if n["state"] == "READY" and n["id"] != (other or {}).get("id")), None)
+
     def test_a_job_leaves_a_block_before_it_ends(self):
         w = self.world
         block = self.block()
@@ -47,6 +72,7 @@ class Ends(e2e.Case):
         j = w.await_steps(job, 40)
         first = w.node(j["node"])
         self.assertEqual((first["pool"]["id"], j["market"]), (pool["id"], "reserved"))
+        self.assertEqual(first["notices"], [], "told a day before")
         why = w.api("GET", "/v1/jobs/%s/why" % job)["decisions"]
         self.assertIn("paid for already, and ends in", json.dumps(why))
 
