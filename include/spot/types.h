@@ -78,7 +78,9 @@ struct spot_price_point {
 	/* value = newest day, lo/hi = least and most of the last 30: share of stopped spot \
 	 * machines that were preempted */ \
 	X(PREEMPTION_SHARE, "preemption_share") \
-	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */
+	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */ \
+	/* value = Unix seconds at which the machines of a reserved pool lose their place */ \
+	X(ENDS, "ends")
 enum spot_signal_kind {
 	SPOT_SIGNAL_NONE = 0,
 #define X(name, wire) SPOT_SIGNAL_##name,
@@ -151,7 +153,10 @@ struct spot_instance {
 #define SPOT_NOTICE_LIST(X) \
 	X(INTERRUPTION, "interruption") \
 	X(REBALANCE, "rebalance") \
-	X(MAINTENANCE, "maintenance")
+	X(MAINTENANCE, "maintenance") \
+	/* The capacity that the machine runs in ends at the deadline. It may be told long before; \
+	 * the engine acts when a save still fits */ \
+	X(EXPIRY, "expiry")
 enum spot_notice_kind {
 	SPOT_NOTICE_NONE = 0,
 #define X(name, wire) SPOT_NOTICE_##name,

@@ -181,13 +181,19 @@ const struct spot_pool_info *pool_index_find(const struct pool_index *x, const c
     const char *zone_id, const char *zone_name);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
+/* Capacity that is paid for already (reserved.c). */
+struct aws_reservation {
+	const char *id, *type, *zone, *zone_name;
+	int64_t total, free;
+	int64_t ends_us; /* its machines lose their place then; 0 = it has no end */
+	bool block;
+};
 /* One RunInstances: what the request is built out of. */
 struct aws_run {
 	const struct spot_launch *launch;
 	const char *ami;
 	size_t count, least; /* MaxCount, MinCount */
-	const char *reservation; /* market reserved: its id */
-	bool block; /* it is a capacity block */
+	struct aws_reservation reserved; /* market reserved; else its id is NULL */
 	bool dry;
 };
 /* Places of a launch, in call_state.at. */
@@ -220,14 +226,14 @@ enum spot_step aws_queue_receive(struct aws *self, struct spot_call *c, const ch
     int wait_s, int hide_s);
 
 /* ---- reserved.c ------------------------------------------------------------------------------ */
-struct aws_reservation {
-	const char *id, *type, *zone, *zone_name;
-	int64_t total, free;
-	bool block;
-};
 /* Reads one <item> of a capacityReservationSet. False: not one that our machines can run in. */
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret);
-/* Which reservation of the launch's pool has room: into r->reservation, r->block. */
+/* Has it room, before its end? */
+bool aws_reservation_open(const struct aws_reservation *r, int64_t now_us);
+/* Does a launch prefer x to `than`? The one that ends last comes first, so that no work is refused
+ * for an end that it need not meet. Then comes a block, then the smallest id: a repeat chooses the
+ * same while nothing changed. */
+bool aws_reservation_better(const struct aws_reservation *x, const struct aws_reservation *than);
 enum spot_step aws_reservations_send(struct aws *self, struct spot_call *c, const char *region,
     const char *type); /* NULL = all */
 /* Its reply: the capacityReservationSet into ret; *ret_more: there is another page. */
@@ -235,6 +241,7 @@ enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, con
     bool *ret_more);
 bool aws_reservation_at(const struct aws_reservation *r, const char *type, const char *zone,
     const char *zone_name);
+/* Which reservation of the launch's pool has room: into r->reserved. */
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
 
 /* ---- instances.c ----------------------------------------------------------------------------- */

@@ -179,13 +179,13 @@ static void add_market(const struct spot_launch *l, const struct aws_run *r, str
 		}
 		return;
 	case SPOT_MARKET_RESERVED:
-		if (r->block) {
+		if (r->reserved.block) {
 			query_add(q, "InstanceMarketOptions.MarketType", "capacity-block");
 		}
 		query_add(q,
 		    "CapacityReservationSpecification.CapacityReservationTarget."
 		    "CapacityReservationId",
-		    r->reservation);
+		    r->reserved.id);
 		return;
 	case SPOT_MARKET_ON_DEMAND:
 	case SPOT_MARKET_NONE:

@@ -2,13 +2,14 @@
 #include "aws_priv.h"
 
 /*
- * Polls EC2 about our machines: the status of their spot requests, and the events scheduled for
- * them.
+ * Polls EC2 about our machines: the status of their spot requests, the events scheduled for them,
+ * and the ends of their reservations.
  */
 
 #define REFS_PER_CALL 100
 #define DESCRIBE_PAGE "500"
 #define NOTICE_US (120 * SPOT_US_PER_S)
+#define ENDING_MAX 200 /* values of one filter */
 
 /* ---- spot requests --------------------------------------------------------------------------- */
 
@@ -32,12 +33,14 @@ static bool status_is_reclaim(const char *code)
 	return false;
 }
 
-enum { SPOT_REQUESTS = 0, STATUS, NOTICES_OVER };
+enum { SPOT_REQUESTS = 0, STATUS, RESERVATIONS, RESERVED, NOTICES_OVER };
 
 struct noticed {
 	struct spot_notice *items;
 	size_t n, cap;
 	size_t from, count;
+	struct aws_reservation *ending; /* reservations with an end, and machines in them */
+	size_t ending_n, ending_cap;
 };
 
 static void notice_read(struct spot_call *c, struct noticed *x, const struct xml *item)
@@ -137,6 +140,20 @@ static enum spot_step status_send(struct aws *self, struct spot_call *c, const c
 	    false);
 }
 
+/* A policy without the call loses nothing else. */
+static bool denied_forgiven(struct spot_call *c, enum spot_step s, int next)
+{
+	struct call_state *st = c->state;
+
+	if (s != SPOT_FAIL || c->err.rc != SPOT_DENIED) {
+		return false;
+	}
+	c->err = (struct spot_err){ 0 };
+	st->at = next;
+	st->next = NULL;
+	return true;
+}
+
 static enum spot_step status_reply(struct aws *self, struct spot_call *c,
     const struct spot_notices *a, struct noticed *x)
 {
@@ -146,10 +163,7 @@ static enum spot_step status_reply(struct aws *self, struct spot_call *c,
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, action, "DescribeInstanceStatusResponse", &doc);
 
-	/* A policy without it loses nothing else. */
-	if (s == SPOT_FAIL && c->err.rc == SPOT_DENIED) {
-		c->err = (struct spot_err){ 0 };
-		st->at = NOTICES_OVER;
+	if (denied_forgiven(c, s, RESERVATIONS)) {
 		return SPOT_STEP_NONE;
 	}
 	if (s != SPOT_STEP_NONE) {
@@ -166,6 +180,116 @@ static enum spot_step status_reply(struct aws *self, struct spot_call *c,
 		for (const struct xml *e = xml_first(events, "item");
 		     e != NULL && asked_for(a, ref); e = xml_next(e, "item")) {
 			event_read(c, x, ref, e);
+		}
+	}
+	if (!aws_next_page(st, c->arena, xml_text(doc, "nextToken", ""), &bad)) {
+		st->at = RESERVATIONS;
+	}
+	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
+}
+
+/* ---- the ends of reservations ---------------------------------------------------------------- */
+
+static bool any_reserved(const struct spot_notices *a)
+{
+	for (size_t i = 0; i < a->instances_n; i++) {
+		if (a->instances[i].key.market == SPOT_MARKET_RESERVED) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum spot_step ending_reply(struct aws *self, struct spot_call *c, struct noticed *x)
+{
+	struct call_state *st = c->state;
+	const struct xml *set;
+	bool more;
+	enum spot_step s = aws_reservations_reply(self, c, &set, &more);
+
+	if (denied_forgiven(c, s, NOTICES_OVER)) {
+		return SPOT_STEP_NONE;
+	}
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
+		struct aws_reservation r;
+
+		if (aws_reservation_read(i, &r) && r.ends_us != 0 && r.free < r.total &&
+		    x->ending_n < ENDING_MAX) {
+			x->ending = arena_grow(c->arena, x->ending, x->ending_n, &x->ending_cap,
+			    sizeof(*x->ending));
+			x->ending[x->ending_n++] = r;
+		}
+	}
+	if (!more) {
+		st->at = x->ending_n > 0 ? RESERVED : NOTICES_OVER;
+	}
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step reserved_send(struct aws *self, struct spot_call *c, const char *region,
+    const struct noticed *x)
+{
+	const struct call_state *st = c->state;
+	struct query q;
+
+	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
+	query_add(&q, "Filter.1.Name", "capacity-reservation-id");
+	for (size_t i = 0; i < x->ending_n; i++) {
+		query_addf(&q, x->ending[i].id, "Filter.1.Value.%zu", i + 1);
+	}
+	query_add(&q, "MaxResults", DESCRIBE_PAGE);
+	if (st->next != NULL) {
+		query_add(&q, "NextToken", st->next);
+	}
+	return query_send_ec2(&q, self, c, region, "DescribeInstances", AWS_LIMIT_DESCRIBE, false);
+}
+
+static void end_read(struct spot_call *c, const struct spot_notices *a, struct noticed *x,
+    const struct xml *item)
+{
+	const char *ref = xml_text(item, "instanceId", ""),
+		   *in = xml_text(item, "capacityReservationId", "");
+
+	for (size_t i = 0; i < x->ending_n && asked_for(a, ref); i++) {
+		const struct aws_reservation *r = &x->ending[i];
+
+		if (strcmp(r->id, in) == 0) {
+			x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
+			x->items[x->n++] = (struct spot_notice){ .ref = ref,
+				.kind = SPOT_NOTICE_EXPIRY,
+				.deadline_us = r->ends_us,
+				.source = "capacity-reservation",
+				.raw = arena_printf(c->arena, "%s %s ends",
+				    r->block ? "capacity block" : "reservation", r->id) };
+		}
+	}
+}
+
+static enum spot_step reserved_reply(struct aws *self, struct spot_call *c,
+    const struct spot_notices *a, struct noticed *x)
+{
+	const char *action = "DescribeInstances";
+	struct call_state *st = c->state;
+	const struct xml *doc, *set;
+	bool bad;
+	enum spot_step s = aws_reply_xml(self, c, action, "DescribeInstancesResponse", &doc);
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	set = xml_at(doc, "reservationSet");
+	if (set == NULL) {
+		return aws_bad_reply(c, action, "no reservationSet");
+	}
+	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
+		const struct xml *in = xml_at(r, "instancesSet");
+
+		for (const struct xml *i = xml_first(in, "item"); i != NULL;
+		     i = xml_next(i, "item")) {
+			end_read(c, a, x, i);
 		}
 	}
 	if (!aws_next_page(st, c->arena, xml_text(doc, "nextToken", ""), &bad)) {
@@ -214,8 +338,10 @@ enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
 	enum spot_step s;
 
 	if (c->in != NULL) {
-		s = st->at == SPOT_REQUESTS ? notices_reply(self, c, x)
-					    : status_reply(self, c, a, x);
+		s = st->at == SPOT_REQUESTS  ? notices_reply(self, c, x)
+		    : st->at == STATUS       ? status_reply(self, c, a, x)
+		    : st->at == RESERVATIONS ? ending_reply(self, c, x)
+					     : reserved_reply(self, c, a, x);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
@@ -229,6 +355,12 @@ enum spot_step aws_notices(void *p, struct spot_call *c, struct spot_notices *a)
 	}
 	if (st->at == STATUS) {
 		return status_send(self, c, a->region);
+	}
+	if (st->at == RESERVATIONS && self->reservations && any_reserved(a)) {
+		return aws_reservations_send(self, c, a->region, NULL);
+	}
+	if (st->at == RESERVED) {
+		return reserved_send(self, c, a->region, x);
 	}
 	a->notices = x->items;
 	a->n = x->n;

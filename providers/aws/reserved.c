@@ -6,10 +6,15 @@
  * (UserGuide/ec2-capacity-reservations.html, capacity-blocks-using.html). They are used, never
  * bought. The launch itself looks up its reservation. A pool is a type in a zone and does not name
  * one. Only with reservations = on.
+ *
+ * A capacity block ends its machines from 30 minutes before its end date (capacity-blocks-
+ * monitor.html). Those in an on-demand reservation run on after its end date
+ * (capacity-reservations-using.html). Their price is not the pool's then, so for us it ends, too.
  */
 
 #define ACTION "DescribeCapacityReservations"
 #define PAGE "1000"
+#define BLOCK_CLEARS_US (30 * 60 * SPOT_US_PER_S)
 
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 {
@@ -30,6 +35,14 @@ bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 	if (!parse_i64(xml_text(item, "totalInstanceCount", ""), 0, INT32_MAX, &r.total) ||
 	    !parse_i64(xml_text(item, "availableInstanceCount", ""), 0, INT32_MAX, &r.free)) {
 		return false;
+	}
+	/* An interruptible one is launched into under a market type of its own. */
+	if (strcmp(xml_text(item, "interruptible", "false"), "true") == 0) {
+		return false;
+	}
+	if (strcmp(xml_text(item, "endDateType", "unlimited"), "limited") == 0 || r.block) {
+		r.ends_us = aws_time(xml_text(item, "endDate", ""));
+		r.ends_us -= r.ends_us != 0 && r.block ? BLOCK_CLEARS_US : 0;
 	}
 	*ret = r;
 	return true;
@@ -78,14 +91,20 @@ enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, con
 	return bad ? aws_bad_reply(c, ACTION, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* Blocks first, they end by themselves; then the smallest id, so that a repeat chooses the same
- * while nothing changed. */
-static bool reservation_better(const struct aws_reservation *x, const struct aws_run *than)
+bool aws_reservation_better(const struct aws_reservation *x, const struct aws_reservation *than)
 {
-	if (than->reservation == NULL || x->block != than->block) {
-		return than->reservation == NULL || x->block;
+	int64_t a = x->ends_us != 0 ? x->ends_us : INT64_MAX,
+		b = than->ends_us != 0 ? than->ends_us : INT64_MAX;
+
+	if (a != b) {
+		return a > b;
 	}
-	return strcmp(x->id, than->reservation) < 0;
+	return x->block != than->block ? x->block : strcmp(x->id, than->id) < 0;
+}
+
+bool aws_reservation_open(const struct aws_reservation *r, int64_t now_us)
+{
+	return r->free > 0 && (r->ends_us == 0 || r->ends_us > now_us);
 }
 
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r)
@@ -102,14 +121,14 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 		struct aws_reservation x;
 
 		if (!aws_reservation_read(i, &x) || x.free < (int64_t)r->count ||
+		    !aws_reservation_open(&x, c->now_us) ||
 		    !aws_reservation_at(&x, l->key.instance_type, l->key.zone, l->zone_name) ||
-		    !reservation_better(&x, r)) {
+		    (r->reserved.id != NULL && !aws_reservation_better(&x, &r->reserved))) {
 			continue;
 		}
-		r->reservation = x.id;
-		r->block = x.block;
+		r->reserved = x;
 	}
-	if (!more && r->reservation == NULL) {
+	if (!more && r->reserved.id == NULL) {
 		return call_fail(c, SPOT_NO_CAPACITY, "ReservationCapacityExceeded",
 		    "aws launch: no active reservation of %s in %s has room for %zu",
 		    l->key.instance_type, l->key.zone, r->count);

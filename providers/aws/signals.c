@@ -27,11 +27,14 @@ static const char *const score_sets[][TYPES_PER_SET] = {
 };
 #define SETS ((int)ARRAY_LEN(score_sets))
 
+#define ROOM_SOURCE "DescribeCapacityReservations"
+
 struct signalling {
 	struct pool_index pools;
 	struct pool_index reserved; /* by their reservations' room */
 	bool reserving, reserved_told;
 	size_t room_from; /* their signals are the first from here on */
+	struct aws_reservation *room; /* of each: where the next launch goes */
 	struct spot_signal *items;
 	size_t n, cap;
 	double lo[BUCKETS], hi[BUCKETS];
@@ -119,15 +122,32 @@ static enum spot_step room_send(struct aws *self, struct spot_call *c, struct si
 	if (!x->reserving) {
 		x->reserving = true;
 		x->room_from = x->n;
+		x->room = arena_array(c->arena, x->reserved.n, sizeof(*x->room));
 		for (size_t i = 0; i < x->reserved.n; i++) {
 			struct spot_signal *s = signal_add(c, x);
 
 			s->kind = SPOT_SIGNAL_CAPACITY;
 			s->key = x->reserved.items[i]->key;
-			s->source = "DescribeCapacityReservations";
+			s->source = ROOM_SOURCE;
 		}
 	}
 	return aws_reservations_send(self, c, region, NULL);
+}
+
+/* The next launch goes into the reservation in room[]: its end is the pool's. */
+static void ends_add(struct spot_call *c, struct signalling *x)
+{
+	for (size_t k = 0; k < x->reserved.n; k++) {
+		struct spot_signal *s;
+
+		if (x->room[k].ends_us != 0) {
+			s = signal_add(c, x);
+			s->kind = SPOT_SIGNAL_ENDS;
+			s->key = x->reserved.items[k]->key;
+			s->value = (double)(x->room[k].ends_us / SPOT_US_PER_S);
+			s->source = ROOM_SOURCE;
+		}
+	}
 }
 
 static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct signalling *x)
@@ -142,17 +162,23 @@ static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct s
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		struct aws_reservation r;
 
-		for (size_t k = 0; aws_reservation_read(i, &r) && r.free > 0 && k < x->reserved.n;
+		for (size_t k = 0; aws_reservation_read(i, &r) &&
+		     aws_reservation_open(&r, c->now_us) && k < x->reserved.n;
 		     k++) {
 			const struct spot_pool_info *p = x->reserved.items[k];
 
 			if (aws_reservation_at(&r, p->key.instance_type, p->key.zone,
-				p->zone_name)) {
+				p->zone_name) &&
+			    (x->room[k].id == NULL || aws_reservation_better(&r, &x->room[k]))) {
 				x->items[x->room_from + k].value = 1;
+				x->room[k] = r;
 			}
 		}
 	}
 	x->reserved_told = !more;
+	if (!more) {
+		ends_add(c, x);
+	}
 	return SPOT_STEP_NONE;
 }
 

@@ -27,6 +27,7 @@
 
 /* One version per resource type; they have series of their own. */
 #define API_COMPUTE "2024-03-01"
+#define API_RESERVATIONS "2025-04-01" /* the first that tells which ones are blocks */
 #define API_SKUS "2021-07-01"
 #define API_PLACEMENT "2025-06-05"
 #define API_NETWORK "2022-11-01" /* of the network card inside a machine's body */
@@ -198,6 +199,27 @@ const char *azure_zone(struct arena *a, const char *region, const char *number);
 /* Pools of one size and market by the vendor's name, in any case: next index from on, or n. */
 size_t azure_pool_next(const struct spot_pool_info *pools, size_t n, size_t from, const char *size,
     enum spot_market market);
+
+/* ---- reserved.c ------------------------------------------------------------------------------ */
+#define AZURE_RESERVATIONS "capacityReservations" /* the source of prices and signals */
+struct azure_reservation {
+	const char *size, *zone; /* zone: its number, "" = none */
+	int64_t free;
+};
+struct azure_reservations {
+	struct azure_reservation *list;
+	size_t n, cap;
+};
+/* The group that is set for a region; *ret NULL: none. */
+enum spot_step azure_reservation_group(const struct azure *self, struct spot_call *c,
+    const char *region, const char **ret);
+enum spot_step azure_reservations_send(struct azure *self, struct spot_call *c, const char *group);
+/* Adds those of a page that our machines can run in. st->next tells whether there are more. */
+enum spot_step azure_reservations_reply(struct azure *self, struct spot_call *c,
+    struct azure_reservations *x);
+/* Is there one with room for so many? */
+bool azure_reserved(const struct azure_reservations *x, const char *size, const char *zone,
+    int64_t count);
 
 /* ---- prices_history.c ------------------------------------------------------------------------ */
 /* A JSON number of dollars; exact to nine decimals. */

@@ -186,6 +186,10 @@ bool azure_instance_read(const struct azure *self, struct arena *a, const json_t
 	i.key.market = strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0
 	    ? SPOT_MARKET_SPOT
 	    : SPOT_MARKET_ON_DEMAND;
+	if (json_object_get(json_object_get(properties, "capacityReservation"),
+		"capacityReservationGroup") != NULL) {
+		i.key.market = SPOT_MARKET_RESERVED;
+	}
 	state_read(a, properties, &i);
 	i.ip = "";
 	i.spot_request = "";

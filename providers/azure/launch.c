@@ -18,7 +18,7 @@
 #define POLL_US (10 * SPOT_US_PER_S)
 #define POLL_MAX_US (30 * SPOT_US_PER_S)
 
-enum { GROUP = 0, MACHINE, OPERATION, LOCATION, RESOURCE, CLEAN_UP };
+enum { GROUP = 0, MACHINE, OPERATION, LOCATION, RESOURCE, CLEAN_UP, RESERVATION };
 
 struct launching {
 	const char *lease, *group_body, *body;
@@ -26,6 +26,8 @@ struct launching {
 	int polls;
 	struct spot_instance instance;
 	struct spot_err refused; /* why, while we clean up */
+	const char *reservation_group;
+	struct azure_reservations reservations;
 };
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -36,6 +38,8 @@ static enum spot_step launch_send(struct azure *self, struct spot_call *c, struc
 	struct azure_request r = { .method = "PUT", .limit = AZURE_LIMIT_WRITE, .mutating = true };
 
 	switch (st->at) {
+	case RESERVATION:
+		return azure_reservations_send(self, c, l->reservation_group);
 	case GROUP:
 		r.what = "PUT resourceGroups";
 		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS,
@@ -289,6 +293,9 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 	if (*l->instance.key.zone == '\0') {
 		l->instance.key.zone = a->key.zone;
 	}
+	if (a->key.market == SPOT_MARKET_RESERVED) {
+		l->instance.key.market = a->key.market;
+	}
 	/* A repeat of what is done already. */
 	if (c->in->status == 200 && l->instance.state == SPOT_INSTANCE_RUNNING) {
 		return launch_done(a, l);
@@ -325,7 +332,8 @@ static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *
 
 static enum spot_step launch_check(struct spot_call *c, const struct spot_launch *l)
 {
-	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND) {
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
+	    l->key.market != SPOT_MARKET_RESERVED) {
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	}
@@ -362,7 +370,29 @@ static enum spot_step launch_begin(struct azure *self, struct spot_call *c,
 	l = call_state_get(c, sizeof(*l))->own;
 	l->lease = azure_lease(self, c->arena, str_empty(a->name) ? a->token : a->name);
 	l->group_body = azure_group_body(c, a);
-	return azure_vm_body(self, c, a, l->lease, &l->body);
+	if (a->key.market == SPOT_MARKET_RESERVED) {
+		((struct call_state *)c->state)->at = RESERVATION;
+		s = azure_reservation_group(self, c, a->key.region, &l->reservation_group);
+	}
+	return s != SPOT_STEP_NONE ? s : azure_vm_body(self, c, a, l->lease, &l->body);
+}
+
+static enum spot_step reservation_reply(struct azure *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l)
+{
+	struct call_state *st = c->state;
+	enum spot_step s = azure_reservations_reply(self, c, &l->reservations);
+
+	if (s != SPOT_STEP_NONE || st->next != NULL) {
+		return s;
+	}
+	if (!azure_reserved(&l->reservations, a->key.instance_type, a->zone_name, 1)) {
+		return call_fail(c, SPOT_NO_CAPACITY, NULL,
+		    "azure launch: no reservation of %s in %s has room", a->key.instance_type,
+		    str_empty(a->key.zone) ? a->key.region : a->key.zone);
+	}
+	st->at = GROUP;
+	return SPOT_STEP_NONE;
 }
 
 enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
@@ -384,6 +414,9 @@ enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		return launch_send(self, c, l);
 	}
 	switch (st->at) {
+	case RESERVATION:
+		s = reservation_reply(self, c, a, l);
+		break;
 	case GROUP:
 		s = group_reply(c);
 		break;

@@ -14,9 +14,13 @@
 #define ZONES_MAX 16
 #define TIMEOUT_US (60 * SPOT_US_PER_S)
 
+enum { SIZES = 0, RESERVATIONS, OVER };
+
 struct pooling {
 	struct spot_pool_info *pools;
 	size_t n, cap;
+	const char *group;
+	struct azure_reservations reservations;
 };
 struct size {
 	const char *name, *family, *arch;
@@ -232,6 +236,51 @@ static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
 
+/* A pool per size and zone with a reservation, also while it is full: ours may be what fills it. */
+static void reserved_add(struct spot_call *c, struct pooling *x)
+{
+	size_t n = x->n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct spot_pool_info p = x->pools[i];
+
+		if (p.key.market == SPOT_MARKET_ON_DEMAND &&
+		    azure_reserved(&x->reservations, p.key.instance_type, p.zone_name, INT32_MIN)) {
+			/* A reservation was counted against the quota when it was made. */
+			p.key.market = SPOT_MARKET_RESERVED;
+			p.quota_class = "";
+			x->pools = arena_grow(c->arena, x->pools, x->n, &x->cap, sizeof(*x->pools));
+			x->pools[x->n++] = p;
+		}
+	}
+}
+
+static enum spot_step any_reply(struct azure *self, struct spot_call *c, const char *region,
+    struct pooling *x)
+{
+	struct call_state *st = c->state;
+	enum spot_step s = st->at == SIZES ? pools_reply(self, c, region, x)
+					   : azure_reservations_reply(self, c, &x->reservations);
+
+	/* A group that is not there, or that the role does not see, costs only its own pools. */
+	if (st->at == RESERVATIONS && s == SPOT_FAIL &&
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_NOT_FOUND)) {
+		c->err = (struct spot_err){ 0 };
+		st->at = OVER;
+		return SPOT_STEP_NONE;
+	}
+	if (s != SPOT_STEP_NONE || st->next != NULL) {
+		return s;
+	}
+	if (st->at == SIZES) {
+		s = azure_reservation_group(self, c, region, &x->group);
+	} else {
+		reserved_add(c, x);
+	}
+	st->at = st->at == SIZES && x->group != NULL ? RESERVATIONS : OVER;
+	return s;
+}
+
 enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	struct azure *self = p;
@@ -248,15 +297,18 @@ enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 		return call_fail(c, SPOT_INVALID, NULL, "azure pools: a region is needed");
 	}
 	if (c->in != NULL) {
-		s = pools_reply(self, c, arena_strdup(c->arena, a->region), x);
+		s = any_reply(self, c, arena_strdup(c->arena, a->region), x);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
-		if (st->next == NULL) {
+		if (st->at == OVER) {
 			a->pools = x->pools;
 			a->n = x->n;
 			return SPOT_DONE;
 		}
+	}
+	if (st->at == RESERVATIONS) {
+		return azure_reservations_send(self, c, x->group);
 	}
 	/* location is the only filter there is; without it the reply is tens of megabytes. */
 	r.url = st->next;

@@ -143,9 +143,25 @@ static void offer_add(struct spot_call *c, struct pricing *x, size_t past_n, con
 	}
 }
 
+/* A machine in a reservation adds nothing to the bill. Zero is no price anywhere, so it is the
+ * least there is. */
+#define PAID_MICROS 1
+
+static void reserved_spread(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+{
+	for (size_t i = 0; i < a->pools_n && a->market != SPOT_MARKET_SPOT; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
+			price_point_add(c, &x->points, &a->pools[i], PAID_MICROS, 0,
+			    AZURE_RESERVATIONS);
+		}
+	}
+}
+
 static void offers_spread(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
 	size_t past_n = x->points.n;
+
+	reserved_spread(c, a, x);
 
 	for (size_t i = 0; i < x->n; i++) {
 		const struct offer *o = &x->offers[i];

@@ -12,13 +12,15 @@
 
 #define SIZES_PER_CALL 5
 
-enum { RATES = 0, SCORES };
+enum { RATES = 0, SCORES, ROOM };
 
 struct signalling {
 	struct spot_signal *items;
 	size_t n, cap;
 	const char **sizes; /* spot sizes of the region, each once */
 	size_t sizes_n, from, count;
+	const char *group; /* of reservations; NULL = none is asked for */
+	struct azure_reservations reservations;
 };
 
 static void signal_add(struct spot_call *c, struct signalling *x, struct spot_signal s)
@@ -200,6 +202,67 @@ static enum spot_step scores_reply(struct azure *self, struct spot_call *c,
 	return SPOT_STEP_NONE;
 }
 
+/* ---- reservations ---------------------------------------------------------------------------- */
+
+static enum spot_step room_begin(struct azure *self, struct spot_call *c,
+    const struct spot_signals *a, struct signalling *x)
+{
+	struct call_state *st = c->state;
+
+	for (size_t i = 0; i < a->pools_n; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
+			enum spot_step s = azure_reservation_group(self, c, a->region, &x->group);
+
+			st->at = s == SPOT_STEP_NONE && x->group != NULL ? ROOM : RATES;
+			return s;
+		}
+	}
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step room_reply(struct azure *self, struct spot_call *c,
+    const struct spot_signals *a, struct signalling *x)
+{
+	struct call_state *st = c->state;
+	enum spot_step s = azure_reservations_reply(self, c, &x->reservations);
+
+	if (s != SPOT_STEP_NONE || st->next != NULL) {
+		return s;
+	}
+	for (size_t i = 0; i < a->pools_n; i++) {
+		const struct spot_pool_info *p = &a->pools[i];
+
+		if (p->key.market == SPOT_MARKET_RESERVED) {
+			signal_add(c, x,
+			    (struct spot_signal){ .kind = SPOT_SIGNAL_CAPACITY,
+				.value = azure_reserved(&x->reservations, p->key.instance_type,
+				    p->zone_name, 1),
+				.source = AZURE_RESERVATIONS,
+				.key = p->key });
+		}
+	}
+	st->at = RATES;
+	return SPOT_STEP_NONE;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static enum spot_step any_reply(struct azure *self, struct spot_call *c,
+    const struct spot_signals *a, struct signalling *x)
+{
+	struct call_state *st = c->state;
+	enum spot_step s;
+
+	if (st->at == ROOM) {
+		return room_reply(self, c, a, x);
+	}
+	s = st->at == RATES ? rates_reply(self, c, a, x) : scores_reply(self, c, a, x);
+	if (s == SPOT_STEP_NONE && st->at == RATES && st->next == NULL) {
+		st->at = SCORES;
+	}
+	return s;
+}
+
 enum spot_step azure_signals(void *p, struct spot_call *c, struct spot_signals *a)
 {
 	struct azure *self = p;
@@ -209,15 +272,16 @@ enum spot_step azure_signals(void *p, struct spot_call *c, struct spot_signals *
 
 	if (x->sizes == NULL) {
 		sizes_read(c, a, x);
+		s = room_begin(self, c, a, x);
 	}
 	if (c->in != NULL) {
-		s = st->at == RATES ? rates_reply(self, c, a, x) : scores_reply(self, c, a, x);
-		if (s == SPOT_STEP_NONE && st->at == RATES && st->next == NULL) {
-			st->at = SCORES;
-		}
+		s = any_reply(self, c, a, x);
 	}
 	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
+	if (st->at == ROOM) {
+		return azure_reservations_send(self, c, x->group);
 	}
 	if (st->at == RATES && x->sizes_n > 0) {
 		return rates_send(self, c, a, x);

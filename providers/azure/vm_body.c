@@ -195,14 +195,21 @@ enum spot_step azure_vm_body(struct azure *self, struct spot_call *c, const stru
     const char *lease, const char **ret)
 {
 	json_t *doc AUTO(json) = NULL, *properties;
-	const char *subnet, *nsg;
+	const char *subnet, *nsg, *group = NULL;
 	enum spot_step s = place_read(self, c, "subnet", "subnets", l->key.region, &subnet);
 
 	if (s == SPOT_STEP_NONE) {
 		s = place_read(self, c, "nsg", "networkSecurityGroups", l->key.region, &nsg);
 	}
+	if (s == SPOT_STEP_NONE && l->key.market == SPOT_MARKET_RESERVED) {
+		s = azure_reservation_group(self, c, l->key.region, &group);
+	}
 	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
+	if (l->key.market == SPOT_MARKET_RESERVED && group == NULL) {
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "azure launch: reservation_group.%s is not set", l->key.region);
 	}
 	if (subnet == NULL) {
 		return call_fail(c, SPOT_CONFIG, NULL,
@@ -223,6 +230,10 @@ enum spot_step azure_vm_body(struct azure *self, struct spot_call *c, const stru
 	    "properties", properties);
 	if (!str_empty(l->zone_name)) {
 		json_object_set_new(doc, "zones", json_pack("[s]", l->zone_name));
+	}
+	if (l->key.market == SPOT_MARKET_RESERVED) {
+		json_object_set_new(properties, "capacityReservation",
+		    json_pack("{s:{s:s}}", "capacityReservationGroup", "id", group));
 	}
 	if (self->identity != NULL) {
 		json_object_set_new(doc, "identity",

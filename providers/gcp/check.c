@@ -12,6 +12,7 @@
 #include "base/check.h"
 
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
+#define RESERVED "reservations" /* needed only with reservations = on */
 #define ADVICE "Google's odds of launches and preemptions and the past of prices are left out"
 
 /* Verb by verb: a verb is fine if all of its permissions are held. without: what is missing then is
@@ -23,6 +24,7 @@ static const struct {
 	{ "pools", "compute.machineTypes.list" },
 	{ "attached GPUs", "compute.acceleratorTypes.list",
 	    "N1 machines with T4, P4, V100 or P100 are left out" },
+	{ RESERVED, "compute.reservations.list" },
 	{ "launch", "compute.instances.create" },
 	{ "launch", "compute.disks.create" },
 	{ "launch", "compute.subnetworks.use" },
@@ -52,6 +54,11 @@ struct checking {
 	bool inner_on;
 };
 
+static bool need_counts(const struct gcp *self, size_t i)
+{
+	return self->reservations || strcmp(needs[i].verb, RESERVED) != 0;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static enum spot_step permissions_send(struct gcp *self, struct spot_call *c)
@@ -64,7 +71,9 @@ static enum spot_step permissions_send(struct gcp *self, struct spot_call *c)
 		.limit = GCP_LIMIT_AUTH };
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
-		json_array_append_new(list, json_string(needs[i].permission));
+		if (need_counts(self, i)) {
+			json_array_append_new(list, json_string(needs[i].permission));
+		}
 	}
 	r.body = json_text(c->arena, doc);
 	return gcp_send(self, c, &r);
@@ -168,7 +177,7 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
 		const char *verb = needs[i].verb, *without = needs[i].without, *missing = "";
 
-		if (i > 0 && strcmp(needs[i - 1].verb, verb) == 0) {
+		if ((i > 0 && strcmp(needs[i - 1].verb, verb) == 0) || !need_counts(self, i)) {
 			continue;
 		}
 		for (size_t k = i; k < ARRAY_LEN(needs) && strcmp(needs[k].verb, verb) == 0; k++) {

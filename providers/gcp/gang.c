@@ -15,7 +15,7 @@
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
 #define GANG_MAX 1000
 
-enum { INSERT = 0, WAIT, CHILDREN, LIST };
+enum { INSERT = 0, WAIT, CHILDREN, LIST, RESERVATION };
 
 struct ganging {
 	const char *operation, *group;
@@ -29,6 +29,8 @@ struct ganging {
 	enum spot_scope scope;
 	struct spot_instance *items;
 	size_t n, cap;
+	struct gcp_reservations reservations;
+	const char *reservation;
 };
 
 static size_t gang_least(const struct spot_launch_gang *g)
@@ -48,7 +50,8 @@ static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
 {
 	const struct spot_launch *l = &g->common;
 	json_t *names AUTO(json) = json_object(), *doc AUTO(json) = NULL;
-	json_t *properties = gcp_properties(self, c, l, x->expires_us, x->notice, true);
+	json_t *properties =
+	    gcp_properties(self, c, l, x->expires_us, x->notice, true, x->reservation);
 	const char *count = arena_printf(c->arena, "%zu", g->want);
 	const char *least = arena_printf(c->arena, "%zu", gang_least(g));
 	struct gcp_request r = { .service = GCP_COMPUTE,
@@ -301,6 +304,18 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 	return SPOT_DONE;
 }
 
+/* One reservation must have room for all of a gang, for one of a set at least. */
+static enum spot_step reservation_reply(struct gcp *self, struct spot_call *c,
+    const struct spot_launch_gang *g, struct ganging *x)
+{
+	struct call_state *st = c->state;
+	enum spot_step s = gcp_reservation_reply(self, c, &g->common, gang_least(g),
+	    &x->reservations, &x->reservation);
+
+	st->at = x->reservation != NULL ? INSERT : RESERVATION;
+	return s;
+}
+
 static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g,
     struct ganging *x)
 {
@@ -313,6 +328,8 @@ static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct s
 		return children_reply(self, c, x);
 	case LIST:
 		return list_reply(self, c, g, x);
+	case RESERVATION:
+		return reservation_reply(self, c, g, x);
 	default:
 		if (x->notice && gcp_notice_refused(c)) {
 			x->notice = false;
@@ -335,7 +352,7 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 	enum spot_step s;
 
 	if (st == NULL) {
-		s = gcp_launch_check(c, &a->common);
+		s = gcp_launch_check(self, c, &a->common);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
@@ -346,6 +363,7 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->made = -1;
+		st->at = a->common.key.market == SPOT_MARKET_RESERVED ? RESERVATION : INSERT;
 		x->notice = self->notice;
 		x->expires_us =
 		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
@@ -358,6 +376,8 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		}
 	}
 	switch (st->at) {
+	case RESERVATION:
+		return gcp_reservations_send(self, c);
 	case INSERT:
 		return insert_send(self, c, a, x);
 	case WAIT:

@@ -73,6 +73,7 @@ struct gcp {
 	const char *advice_version; /* "v1" or "beta"; "" = off */
 	const char *bucket; /* for check only; NULL = none */
 	int64_t disk_gib, advice_calls, run_hours;
+	bool reservations; /* pools and launches of market reserved */
 	bool public_ip, notice; /* notice: preemptionNoticeDuration is asked for */
 	/* auth only */
 	struct secret token, next, subject; /* in use; being fetched; to be exchanged */
@@ -198,10 +199,12 @@ bool gcp_ref_gone(struct spot_call *c);
 enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
-enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l);
-/* {"scheduling":..., "disks":..., ...} without name. bulk: as instanceProperties. */
+enum spot_step gcp_launch_check(const struct gcp *self, struct spot_call *c,
+    const struct spot_launch *l);
+/* {"scheduling":..., "disks":..., ...} without name. bulk: as instanceProperties. reservation: of
+ * market reserved. */
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
-    int64_t expires_us, bool notice, bool bulk);
+    int64_t expires_us, bool notice, bool bulk, const char *reservation);
 bool gcp_notice_refused(struct spot_call *c);
 bool gcp_taken(struct spot_call *c); /* 409: a machine of this name is there */
 /* POST .../operations/{name}/wait. */
@@ -243,6 +246,30 @@ enum spot_step gcp_accelerators_send(struct gcp *self, struct spot_call *c);
 /* Adds what the hosts of t can be made into. */
 enum spot_step gcp_accelerators_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t,
     bool *ret_more);
+
+/* ---- reserved.c ------------------------------------------------------------------------------ */
+#define GCP_RESERVATION_KEY "compute.googleapis.com/reservation-name"
+#define GCP_RESERVATIONS "reservations.aggregatedList" /* the source of prices and signals */
+struct gcp_reservation {
+	const char *name, *zone, *type; /* type: as of the pool */
+	int64_t total, used, free;
+	int64_t ends_us; /* it is deleted then; 0 = never */
+};
+struct gcp_reservations {
+	struct gcp_reservation *list;
+	size_t n, cap;
+};
+enum spot_step gcp_reservations_send(struct gcp *self, struct spot_call *c);
+/* Adds the reservations of a page that our machines can run in. */
+enum spot_step gcp_reservations_reply(struct gcp *self, struct spot_call *c,
+    struct gcp_reservations *x, bool *ret_more);
+/* The one that a launch of so many takes: what ends last, then the smallest name. NULL: none has
+ * room. */
+const struct gcp_reservation *gcp_reservation_for(const struct gcp_reservations *x,
+    const struct spot_pool_key *k, int64_t count, int64_t now_us);
+/* A page, before a launch. *ret: the name, once all pages came. */
+enum spot_step gcp_reservation_reply(struct gcp *self, struct spot_call *c,
+    const struct spot_launch *l, size_t count, struct gcp_reservations *x, const char **ret);
 
 /* ---- gpus.c ---------------------------------------------------------------------------------- */
 struct gcp_gpu {

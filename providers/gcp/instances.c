@@ -52,6 +52,11 @@ static enum spot_market market_read(const json_t *item)
 	if (str_same(model, "SPOT") || json_is_true(json_object_get(s, "preemptible"))) {
 		return SPOT_MARKET_SPOT;
 	}
+	if (str_same(json_string_value(json_object_get(json_object_get(item, "reservationAffinity"),
+			 "consumeReservationType")),
+		"SPECIFIC_RESERVATION")) {
+		return SPOT_MARKET_RESERVED;
+	}
 	return model == NULL || strcmp(model, "STANDARD") == 0 ? SPOT_MARKET_ON_DEMAND
 							       : SPOT_MARKET_RESERVED;
 }

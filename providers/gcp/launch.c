@@ -12,22 +12,26 @@
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
 #define WAITS_MAX 60
 
-enum { INSERT = 0, WAIT, ADOPT };
+enum { INSERT = 0, WAIT, ADOPT, RESERVATION };
 
 struct launching {
 	const char *vm_name, *operation, *id;
 	int64_t expires_us, asked_us;
 	bool notice;
 	int waits;
+	struct gcp_reservations reservations;
+	const char *reservation;
 };
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l)
+enum spot_step gcp_launch_check(const struct gcp *self, struct spot_call *c,
+    const struct spot_launch *l)
 {
 	struct gcp_attached attached;
 
-	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND) {
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
+	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations)) {
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	}
@@ -69,7 +73,8 @@ enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l
 static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
     const struct spot_launch *l, const struct launching *x)
 {
-	json_t *doc AUTO(json) = gcp_properties(self, c, l, x->expires_us, x->notice, false);
+	json_t *doc AUTO(json) =
+	    gcp_properties(self, c, l, x->expires_us, x->notice, false, x->reservation);
 	struct gcp_request r = { .service = GCP_COMPUTE,
 		.method = "POST",
 		.what = "instances.insert",
@@ -288,6 +293,13 @@ static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct
 	if (st->at == ADOPT) {
 		return adopt_reply(self, c, a);
 	}
+	if (st->at == RESERVATION) {
+		enum spot_step s =
+		    gcp_reservation_reply(self, c, a, 1, &x->reservations, &x->reservation);
+
+		st->at = x->reservation != NULL ? INSERT : RESERVATION;
+		return s;
+	}
 	if (x->notice && gcp_notice_refused(c)) {
 		x->notice = false;
 		return SPOT_STEP_NONE;
@@ -307,12 +319,13 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 	enum spot_step s;
 
 	if (st == NULL) {
-		s = gcp_launch_check(c, a);
+		s = gcp_launch_check(self, c, a);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
+		st->at = a->key.market == SPOT_MARKET_RESERVED ? RESERVATION : INSERT;
 		x->vm_name = gcp_vm_name(c->arena, a->name);
 		x->notice = self->notice;
 		x->expires_us =
@@ -324,6 +337,9 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
+	}
+	if (st->at == RESERVATION) {
+		return gcp_reservations_send(self, c);
 	}
 	if (st->at == INSERT) {
 		return insert_send(self, c, a, x);

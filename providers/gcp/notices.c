@@ -6,14 +6,20 @@
  * its trace is a system operation compute.instances.preempted
  * (docs.cloud.google.com/compute/docs/instances/create-use-spot, "Detect preemption"). One list for
  * all zones, newest first. Matched by targetId: names are used again, ids never.
+ *
+ * Of machines in reservations that end, the list of our machines tells which is in which.
  */
 
 #define WHAT "globalOperations.aggregatedList"
+#define MACHINES_WHAT "instances.aggregatedList"
 #define PREEMPTED "compute.instances.preempted"
 #define HARD_OFF_US (30 * SPOT_US_PER_S)
 #define LOOK_BACK_US (INT64_C(24) * SPOT_US_PER_HOUR)
 
+enum { OPERATIONS = 0, RESERVATIONS, MACHINES, OVER };
+
 struct noticed {
+	struct gcp_reservations reservations;
 	struct spot_notice *items;
 	size_t n, cap;
 	bool old; /* a page reached what is older than we look back */
@@ -113,22 +119,132 @@ static enum spot_step notices_reply(struct gcp *self, struct spot_call *c,
 	return s;
 }
 
+/* ---- the ends of reservations ---------------------------------------------------------------- */
+
+static bool any_reserved(const struct spot_notices *a)
+{
+	for (size_t i = 0; i < a->instances_n; i++) {
+		if (a->instances[i].key.market == SPOT_MARKET_RESERVED) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool any_ending(const struct gcp_reservations *x)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		if (x->list[i].ends_us != 0 && x->list[i].used > 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum spot_step machines_send(struct gcp *self, struct spot_call *c,
+    const struct spot_notices *a)
+{
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "GET",
+		.what = MACHINES_WHAT,
+		.limit = GCP_LIMIT_LIST,
+		.reply_bytes_max = GCP_LIST_BYTES_MAX };
+
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/aggregated/instances?filter=%s&" GCP_PAGE "%s", self->project,
+	    url_encode(c->arena, gcp_filter_mine(c->arena, a->instances[0].install), false),
+	    gcp_page(c));
+	return gcp_send(self, c, &r);
+}
+
+static void end_take(struct spot_call *c, const struct spot_notices *a, struct noticed *x,
+    const json_t *item)
+{
+	bool bad = false;
+	const json_t *affinity = json_object_get(item, "reservationAffinity");
+	const char *in = json_string_value(json_array_get(json_object_get(affinity, "values"), 0));
+	const char *zone = gcp_last(gcp_str(c->arena, item, "zone", &bad));
+	const char *ref = ref_of(c, a, zone, gcp_id(c->arena, item, "id", &bad));
+
+	for (size_t i = 0; i < x->reservations.n && ref != NULL && in != NULL; i++) {
+		const struct gcp_reservation *r = &x->reservations.list[i];
+
+		if (r->ends_us == 0 || strcmp(r->name, in) != 0 || strcmp(r->zone, zone) != 0) {
+			continue;
+		}
+		x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
+		x->items[x->n++] = (struct spot_notice){ .ref = ref,
+			.kind = SPOT_NOTICE_EXPIRY,
+			.deadline_us = r->ends_us,
+			.source = "reservation",
+			.raw = arena_printf(c->arena, "reservation %s ends", r->name) };
+	}
+}
+
+static enum spot_step machines_reply(struct gcp *self, struct spot_call *c,
+    const struct spot_notices *a, struct noticed *x, bool *ret_more)
+{
+	json_t *doc AUTO(json) = NULL, *scopes, *list;
+	const char *scope;
+	enum spot_step s =
+	    gcp_reply(self, c, MACHINES_WHAT, "compute#instanceAggregatedList", &doc);
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	scopes = json_object_get(doc, "items");
+	json_object_foreach (scopes, scope, list) {
+		const json_t *items = json_object_get(list, "instances"), *item;
+		size_t i;
+
+		json_array_foreach (items, i, item) {
+			end_take(c, a, x, item);
+		}
+	}
+	*ret_more = gcp_next_page(c, MACHINES_WHAT, doc, &s);
+	return s;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static enum spot_step any_reply(struct gcp *self, struct spot_call *c, const struct spot_notices *a,
+    struct noticed *x)
+{
+	struct call_state *st = c->state;
+	bool more = false;
+	enum spot_step s = st->at == OPERATIONS ? notices_reply(self, c, a, x, &more)
+	    : st->at == RESERVATIONS ? gcp_reservations_reply(self, c, &x->reservations, &more)
+				     : machines_reply(self, c, a, x, &more);
+
+	if (s != SPOT_STEP_NONE || (more && !(st->at == OPERATIONS && x->old))) {
+		return s;
+	}
+	st->next = NULL;
+	if (st->at == OPERATIONS && self->reservations && any_reserved(a)) {
+		st->at = RESERVATIONS;
+	} else {
+		st->at = st->at == RESERVATIONS && any_ending(&x->reservations) ? MACHINES : OVER;
+	}
+	return SPOT_STEP_NONE;
+}
+
 enum spot_step gcp_notices(void *p, struct spot_call *c, struct spot_notices *a)
 {
 	struct gcp *self = p;
 	struct call_state *st = call_state_get(c, sizeof(struct noticed));
 	struct noticed *x = st->own;
-	bool more = false;
 
 	if (c->in != NULL) {
-		enum spot_step s = notices_reply(self, c, a, x, &more);
+		enum spot_step s = any_reply(self, c, a, x);
 
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
 	}
-	if ((c->in == NULL && a->instances_n > 0) || (more && !x->old)) {
-		return notices_send(self, c);
+	if (st->at != OVER && a->instances_n > 0) {
+		return st->at == OPERATIONS  ? notices_send(self, c)
+		    : st->at == RESERVATIONS ? gcp_reservations_send(self, c)
+					     : machines_send(self, c, a);
 	}
 	a->notices = x->items;
 	a->n = x->n;

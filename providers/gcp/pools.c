@@ -177,10 +177,11 @@ enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-enum { TYPES = 0, ATTACHED, OVER };
+enum { TYPES = 0, ATTACHED, RESERVATIONS, OVER };
 
 struct pooling {
 	struct gcp_types types;
+	struct gcp_reservations reservations;
 };
 
 static void pool_add(struct gcp *self, struct spot_call *c, struct spot_pools *a,
@@ -194,13 +195,28 @@ static void pool_add(struct gcp *self, struct spot_call *c, struct spot_pools *a
 					 .market = market },
 		    .zone_name = "",
 		    .shape = t->shape,
-		    .quota_class = gcp_quota_class(c->arena, t->accelerator, market) };
+		    /* A reservation was counted against the quota when it was made. */
+		    .quota_class = market == SPOT_MARKET_RESERVED
+			? ""
+			: gcp_quota_class(c->arena, t->accelerator, market) };
+}
+
+/* A pool per type and zone with a reservation, also while it is full: ours may be what fills it. */
+static bool reserved_in(const struct gcp_reservations *x, const struct gcp_type *t)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		if (x->list[i].total > 0 && strcmp(x->list[i].type, t->name) == 0 &&
+		    strcmp(x->list[i].zone, t->zone) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void pools_make(struct gcp *self, struct spot_call *c, struct spot_pools *a,
-    const struct gcp_types *t)
+    const struct gcp_types *t, const struct gcp_reservations *reserved)
 {
-	a->pools = arena_array(c->arena, 2 * t->n + 1, sizeof(*a->pools));
+	a->pools = arena_array(c->arena, 3 * t->n + 1, sizeof(*a->pools));
 	a->n = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		const char *region = gcp_zone_region(c->arena, t->list[i].zone);
@@ -212,6 +228,9 @@ static void pools_make(struct gcp *self, struct spot_call *c, struct spot_pools 
 		pool_add(self, c, a, &t->list[i], SPOT_MARKET_SPOT);
 		if (gcp_sold_on_demand(t->list[i].name)) {
 			pool_add(self, c, a, &t->list[i], SPOT_MARKET_ON_DEMAND);
+		}
+		if (reserved_in(reserved, &t->list[i])) {
+			pool_add(self, c, a, &t->list[i], SPOT_MARKET_RESERVED);
 		}
 	}
 }
@@ -245,7 +264,8 @@ enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
 
 	if (c->in != NULL) {
 		enum spot_step s = st->at == TYPES ? gcp_types_reply(self, c, &x->types, &more)
-						   : attached_reply(self, c, x, &more);
+		    : st->at == ATTACHED           ? attached_reply(self, c, x, &more)
+					 : gcp_reservations_reply(self, c, &x->reservations, &more);
 
 		if (s != SPOT_STEP_NONE) {
 			return s;
@@ -253,7 +273,7 @@ enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
 		if (!more && st->at++ == TYPES) {
 			x->types.hosts_n = x->types.n;
 			if (!any_host(&x->types)) {
-				st->at = OVER;
+				st->at = RESERVATIONS;
 			}
 		}
 	}
@@ -263,6 +283,9 @@ enum spot_step gcp_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	if (st->at == ATTACHED) {
 		return gcp_accelerators_send(self, c);
 	}
-	pools_make(self, c, a, &x->types);
+	if (st->at == RESERVATIONS && self->reservations) {
+		return gcp_reservations_send(self, c);
+	}
+	pools_make(self, c, a, &x->types, &x->reservations);
 	return SPOT_DONE;
 }

@@ -11,6 +11,9 @@
  * history's last interval.
  */
 
+/* A machine in a reservation adds nothing to the bill. Zero is no price anywhere, so it is the
+ * least there is. */
+#define PAID_MICROS 1
 #define CATALOG_WHAT "services.skus.list"
 #define CATALOG "CloudBillingCatalog"
 #define HISTORY "capacityHistory"
@@ -85,7 +88,10 @@ static int type_compare(const void *x, const void *y)
 
 static bool asked_for(const struct spot_prices *a, const struct spot_pool_info *pool)
 {
-	return (a->market == SPOT_MARKET_NONE || a->market == pool->key.market) &&
+	/* Reserved ones come with those on demand. */
+	return (a->market == SPOT_MARKET_NONE || a->market == pool->key.market ||
+		   (a->market == SPOT_MARKET_ON_DEMAND &&
+		       pool->key.market == SPOT_MARKET_RESERVED)) &&
 	    (str_empty(a->region) || strcmp(a->region, pool->key.region) == 0);
 }
 
@@ -117,6 +123,10 @@ static void prices_compose(struct spot_call *c, const struct spot_prices *a, str
 		const struct gcp_type *t;
 		int64_t micros, effective;
 
+		if (asked_for(a, pool) && pool->key.market == SPOT_MARKET_RESERVED) {
+			price_point_add(c, &x->points, pool, PAID_MICROS, 0, GCP_RESERVATIONS);
+			continue;
+		}
 		if (!asked_for(a, pool) || x->types.n == 0) {
 			continue;
 		}

@@ -133,8 +133,18 @@ static json_t *guest_accelerators(struct arena *a, const struct spot_launch *l, 
 	return json_pack("[{s:s, s:i}]", "acceleratorType", type, "acceleratorCount", t->count);
 }
 
+/* On demand takes open reservations without being asked (ANY_RESERVATION is the default). */
+static json_t *affinity_json(const struct spot_launch *l, const char *reservation)
+{
+	if (l->key.market == SPOT_MARKET_RESERVED) {
+		return json_pack("{s:s, s:s, s:[s]}", "consumeReservationType",
+		    "SPECIFIC_RESERVATION", "key", GCP_RESERVATION_KEY, "values", reservation);
+	}
+	return json_pack("{s:s}", "consumeReservationType", "NO_RESERVATION");
+}
+
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
-    int64_t expires_us, bool notice, bool bulk)
+    int64_t expires_us, bool notice, bool bulk, const char *reservation)
 {
 	json_t *tags AUTO(json) = labels_json(c->arena, l, expires_us);
 	json_t *o = json_pack("{s:O, s:o, s:[o], s:[o]}", "labels", tags, "scheduling",
@@ -145,6 +155,9 @@ json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct
 	if (gcp_attached(c->arena, l->key.instance_type, &t)) {
 		json_object_set_new(o, "guestAccelerators",
 		    guest_accelerators(c->arena, l, bulk, &t));
+	}
+	if (self->reservations && l->key.market != SPOT_MARKET_SPOT) {
+		json_object_set_new(o, "reservationAffinity", affinity_json(l, reservation));
 	}
 	/* A bare name for many: a path is answered with INTERNAL_ERROR. */
 	json_object_set_new(o, "machineType",

@@ -279,6 +279,9 @@ static enum spot_rc numbers_read(struct gcp *self, struct spot_err *err)
 	if (rc == SPOT_OK) {
 		rc = onoff_read(self, "preemption_notice", "on", &self->notice, err);
 	}
+	if (rc == SPOT_OK) {
+		rc = onoff_read(self, "reservations", "off", &self->reservations, err);
+	}
 	return rc;
 }
 

@@ -21,6 +21,8 @@ struct signalling {
 	/* v1 takes no SPOT in advice.capacity; it took one in this call */
 	bool capacity_beta, capacity_v1;
 	bool begun;
+	bool reserved_told;
+	struct gcp_reservations reservations;
 	struct spot_signal *items;
 	size_t items_n, cap;
 };
@@ -192,12 +194,63 @@ static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct
 	return SPOT_STEP_NONE;
 }
 
+/* ---- reservations ---------------------------------------------------------------------------- */
+
+static bool any_reserved(const struct spot_signals *a)
+{
+	for (size_t i = 0; i < a->pools_n; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void room_add(struct spot_call *c, struct signalling *x, const struct spot_pool_key *k,
+    enum spot_signal_kind kind, double value)
+{
+	x->items = arena_grow(c->arena, x->items, x->items_n, &x->cap, sizeof(*x->items));
+	x->items[x->items_n++] = (struct spot_signal){ .kind = kind,
+		.key = *k,
+		.value = value,
+		.observed_us = c->now_us,
+		.source = GCP_RESERVATIONS };
+}
+
+/* The next launch of a pool goes into one reservation: its end is the pool's. */
+static enum spot_step room_reply(struct gcp *self, struct spot_call *c,
+    const struct spot_signals *a, struct signalling *x)
+{
+	bool more;
+	enum spot_step s = gcp_reservations_reply(self, c, &x->reservations, &more);
+
+	if (s != SPOT_STEP_NONE || more) {
+		return s;
+	}
+	x->reserved_told = true;
+	for (size_t i = 0; i < a->pools_n; i++) {
+		const struct spot_pool_key *k = &a->pools[i].key;
+		const struct gcp_reservation *r;
+
+		if (k->market != SPOT_MARKET_RESERVED) {
+			continue;
+		}
+		r = gcp_reservation_for(&x->reservations, k, 1, c->now_us);
+		room_add(c, x, k, SPOT_SIGNAL_CAPACITY, r != NULL ? 1 : 0);
+		if (r != NULL && r->ends_us != 0) {
+			room_add(c, x, k, SPOT_SIGNAL_ENDS, (double)(r->ends_us / SPOT_US_PER_S));
+		}
+	}
+	return SPOT_STEP_NONE;
+}
+
 /* ---- the verb -------------------------------------------------------------------------------- */
 
 static void signals_begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a,
     struct signalling *x)
 {
 	x->begun = true;
+	x->reserved_told = !self->reservations || !any_reserved(a);
 	x->n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
 	/* Two requests for each. */
 	x->budget = MIN(x->n, (size_t)self->advice_calls / 2);
@@ -217,11 +270,15 @@ enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
 		signals_begin(self, c, a, x);
 	}
 	if (c->in != NULL) {
-		enum spot_step s = advice_reply(self, c, x);
+		enum spot_step s =
+		    x->reserved_told ? advice_reply(self, c, x) : room_reply(self, c, a, x);
 
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
+	}
+	if (!x->reserved_told) {
+		return gcp_reservations_send(self, c);
 	}
 	if (x->version == NULL || x->asked >= x->budget) {
 		a->signals = x->items;

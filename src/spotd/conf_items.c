@@ -228,6 +228,9 @@ const struct conf_item spotd_conf_items[] = {
 	    "Half-life of the record of launches and refusals, hours."),
 	RANK("recent_half_life_h", "8", "0.1", "100000", recent_half_life_h, CONF_F64,
 	    "Half-life of the recent record of a pool, hours."),
+	RANK("ends_margin_s", "300", "0", "86400", ends_margin_s, CONF_I64,
+	    "A machine whose reservation ends is left this long before, and twice the duration of "
+	    "a save, seconds."),
 	RANK("refused_s", "60", "0", "86400", refused_s, CONF_I64,
 	    "Time that a refused launch costs, seconds."),
 	RANK("price_reversion_s", "7776000", "0", "31536000", price_reversion_s, CONF_I64,

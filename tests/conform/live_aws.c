@@ -137,6 +137,51 @@ static void a_reservation_is_a_pool_and_is_used(struct live *v)
 	    live_control(v, "/aws/reservation", arena_printf(v->arena, "{\"cancel\":\"%s\"}", id)));
 }
 
+static void reservation_change(struct live *v, const char *body)
+{
+	json_decref(live_control(v, "/aws/reservation", body));
+}
+
+/* Pool and machine are told of the end, half an hour before the end date. Then the machine is gone,
+ * and none comes in its place. */
+static void a_block_ends_half_an_hour_early(struct live *v)
+{
+	struct spot_launch a = live_launch(v), more = live_launch(v);
+	const char *id = reservation_make(v, &a.key, ",\"block\":true,\"ends_in_s\":7200");
+	struct spot_pool_info pool = { .key = a.key, .zone_name = a.zone_name };
+	struct spot_signals s = { .region = v->cloud->region, .pools = &pool, .pools_n = 1 };
+	struct spot_notices n = { .region = v->cloud->region,
+		.instances = &a.instance,
+		.instances_n = 1 };
+	struct spot_describe d = { .region = v->cloud->region,
+		.refs = &a.instance.ref,
+		.refs_n = 1 };
+	int64_t end = loop_wall_us(v->loop) + 90 * 60 * SPOT_US_PER_S;
+	struct spot_err err;
+
+	a.key.market = more.key.market = pool.key.market = SPOT_MARKET_RESERVED;
+	live_ok(v, CALL_LAUNCH, &a);
+	live_ok(v, CALL_SIGNALS, &s);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.signals[1].kind, SPOT_SIGNAL_ENDS);
+	assert_true(llabs((int64_t)s.signals[1].value * SPOT_US_PER_S - end) < 60000000);
+	live_ok(v, CALL_NOTICES, &n);
+	assert_int_equal(n.n, 1);
+	assert_int_equal(n.notices[0].kind, SPOT_NOTICE_EXPIRY);
+	assert_true(llabs(n.notices[0].deadline_us - end) < 60000000);
+	reservation_change(v, arena_printf(v->arena, "{\"extend\":\"%s\",\"ends_in_s\":1800}", id));
+	for (int i = 0; i < 200; i++) {
+		live_ok(v, CALL_DESCRIBE, &d);
+		if (d.n == 0 || d.found[0].state == SPOT_INSTANCE_GONE) {
+			break;
+		}
+		live_pause(v, 20000);
+	}
+	assert_true(d.n == 0 || d.found[0].state == SPOT_INSTANCE_GONE);
+	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
+	reservation_change(v, arena_printf(v->arena, "{\"cancel\":\"%s\"}", id));
+}
+
 static void machines_elsewhere_are_known_while_a_zone_is_disrupted(struct live *v)
 {
 	struct spot_launch here = live_launch(v), there = live_launch(v);
@@ -181,6 +226,7 @@ static void maintenance_that_is_scheduled_is_told(struct live *v)
 static const struct live_case own[] = {
 	{ "events_come_through_the_queue_once_each", events_come_through_the_queue_once_each },
 	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
+	{ "a_block_ends_half_an_hour_early", a_block_ends_half_an_hour_early },
 	{ "machines_elsewhere_are_known_while_a_zone_is_disrupted",
 	    machines_elsewhere_are_known_while_a_zone_is_disrupted },
 	{ "maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told },

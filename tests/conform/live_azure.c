@@ -8,6 +8,10 @@
 	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/" \
 	"subnets/nodes"
 
+#define RESERVED \
+	"/subscriptions/%s/resourceGroups/reserved/providers/Microsoft.Compute/" \
+	"capacityReservationGroups/gpus"
+
 static const char *env_value(struct live *v, const char *name)
 {
 	if (strcmp(name, "AZURE_CLIENT_SECRET") == 0) {
@@ -37,6 +41,10 @@ static const char *setting_value(struct live *v, const char *key)
 		    "AAAAC3NzaC1lZDI1NTE5AAAAIFyl5bqkIFkR5l8y0n1lYv9cV1P0kQJ9c3z0b1m2n3o4 x" },
 	};
 
+	if (strcmp(key, "reservation_group.eastus2") == 0) {
+		return arena_printf(v->arena, RESERVED,
+		    live_text(v, "credentials/azure/subscription_id"));
+	}
 	if (strcmp(key, "subnet.eastus2") == 0) {
 		return arena_printf(v->arena, SUBNET,
 		    live_text(v, "credentials/azure/subscription_id"));
@@ -116,6 +124,54 @@ static void container_prepare(struct live *v)
 	container_put(v);
 }
 
+static void reserve(struct live *v, const char *zone, const char *type, int count)
+{
+	json_decref(live_control(v, "/azure/reservation",
+	    arena_printf(v->arena,
+		"{\"group\":\"gpus\",\"region\":\"eastus2\",\"zone\":\"%s\",\"type\":\"%s\","
+		"\"count\":%d}",
+		zone, type, count)));
+}
+
+static void a_reservation_is_a_pool_and_is_used(struct live *v)
+{
+	struct spot_launch a = live_launch(v), more = live_launch(v);
+	struct spot_pools pools = { .region = "eastus2" };
+	struct spot_pool_info pool = { .key = a.key, .zone_name = a.zone_name };
+	struct spot_signals s = { .region = "eastus2", .pools = &pool, .pools_n = 1 };
+	const char *refs[1];
+	struct spot_describe d = { .region = "eastus2",
+		.refs = refs,
+		.refs_n = 1,
+		.install = LIVE_INSTALL };
+	struct spot_err err;
+	size_t found = 0;
+
+	a.key.market = more.key.market = pool.key.market = SPOT_MARKET_RESERVED;
+	reserve(v, a.zone_name, a.key.instance_type, 1);
+	live_ok(v, CALL_POOLS, &pools);
+	for (size_t i = 0; i < pools.n; i++) {
+		found += pools.pools[i].key.market == SPOT_MARKET_RESERVED;
+	}
+	assert_int_equal(found, 1);
+	live_ok(v, CALL_SIGNALS, &s);
+	assert_int_equal(s.n, 1);
+	assert_true(s.signals[0].value > 0);
+	live_ok(v, CALL_LAUNCH, &a);
+	refs[0] = a.instance.ref;
+	live_ok(v, CALL_DESCRIBE, &d);
+	assert_int_equal(d.n, 1);
+	assert_int_equal(d.found[0].key.market, SPOT_MARKET_RESERVED);
+	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
+	live_ok(v, CALL_SIGNALS, &s);
+	assert_true(s.signals[0].value < 1);
+}
+
+static const struct live_case own[] = {
+	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
+	{ NULL, NULL },
+};
+
 #define ARM(action) "\"service\":\"arm\",\"action\":\"" action "\""
 #define REFUSED(n, code, words) \
 	"\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"" words "\""
@@ -140,4 +196,5 @@ const struct live_cloud live_azure = {
 	    "approved LowPriorityCores quota."),
 	.bucket = "conform",
 	.objects = "urls/azure_blob",
+	.own = own,
 };

@@ -15,6 +15,9 @@ static const char *setting_value(struct live *v, const char *key)
 	if (strcmp(key, "credentials") == 0) {
 		return live_text(v, "credentials/gcp/key_file");
 	}
+	if (strcmp(key, "reservations") == 0) {
+		return "on";
+	}
 	return strcmp(key, "regions") == 0 ? "us-central1,us-east4" : NULL;
 }
 
@@ -116,7 +119,62 @@ static void many_are_described_by_the_list_of_their_zone(struct live *v)
 	}
 }
 
+/* Its pool and its machine are told of its end; a second launch finds it full. */
+static void a_reservation_is_a_pool_and_is_used(struct live *v)
+{
+	struct spot_launch a = live_launch(v), more = live_launch(v);
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 2 };
+	struct spot_pools pools = { .region = "" };
+	struct spot_pool_info pool = { .key = a.key, .zone_name = "" };
+	struct spot_signals s = { .region = "", .pools = &pool, .pools_n = 1 };
+	struct spot_notices n = { .region = "", .instances = &a.instance, .instances_n = 1 };
+	int64_t end = loop_wall_us(v->loop) + 2 * SPOT_US_PER_HOUR;
+	struct spot_err err;
+	size_t found = 0;
+
+	a.key.market = more.key.market = g.common.key.market = pool.key.market =
+	    SPOT_MARKET_RESERVED;
+	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
+	json_decref(live_control(v, "/gcp/reservation",
+	    arena_printf(v->arena,
+		"{\"name\":\"mine\",\"zone\":\"%s\",\"type\":\"%s\",\"count\":1,"
+		"\"ends_in_s\":7200}",
+		a.key.zone, a.key.instance_type)));
+	live_ok(v, CALL_POOLS, &pools);
+	for (size_t i = 0; i < pools.n; i++) {
+		found += pools.pools[i].key.market == SPOT_MARKET_RESERVED;
+	}
+	assert_int_equal(found, 1);
+	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &g, &err), SPOT_NO_CAPACITY);
+	live_ok(v, CALL_SIGNALS, &s);
+	assert_int_equal(s.n, 2);
+	assert_true(s.signals[0].value > 0);
+	assert_true(llabs((int64_t)s.signals[1].value * SPOT_US_PER_S - end) < 60000000);
+	live_ok(v, CALL_LAUNCH, &a);
+	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
+	live_ok(v, CALL_SIGNALS, &s);
+	assert_int_equal(s.n, 1);
+	assert_true(s.signals[0].value < 1);
+	a.instance.install = LIVE_INSTALL;
+	live_ok(v, CALL_NOTICES, &n);
+	assert_int_equal(n.n, 1);
+	assert_int_equal(n.notices[0].kind, SPOT_NOTICE_EXPIRY);
+	assert_true(llabs(n.notices[0].deadline_us - end) < 60000000);
+	json_decref(live_control(v, "/gcp/reservation",
+	    arena_printf(v->arena,
+		"{\"name\":\"mine\",\"zone\":\"%s\",\"type\":\"%s\",\"count\":3}", a.key.zone,
+		a.key.instance_type)));
+	live_ok(v, CALL_LAUNCH_GANG, &g);
+	assert_int_equal(g.instances_n, 2);
+	assert_int_equal(g.instances[0].key.market, SPOT_MARKET_RESERVED);
+	json_decref(live_control(v, "/gcp/reservation",
+	    arena_printf(v->arena,
+		"{\"name\":\"mine\",\"zone\":\"%s\",\"type\":\"%s\",\"ends_in_s\":0.001}",
+		a.key.zone, a.key.instance_type)));
+}
+
 static const struct live_case own[] = {
+	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
 	{ "many_are_described_by_the_list_of_their_zone",
 	    many_are_described_by_the_list_of_their_zone },
 	{ NULL, NULL },

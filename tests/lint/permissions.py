@@ -23,6 +23,7 @@ GCP = [
     (r'GET compute\.\S*/projects/[\w-]+/regions(\?|$)', 'compute.regions.list'),
     (r'GET compute\.\S*/aggregated/machineTypes', 'compute.machineTypes.list'),
     (r'GET compute\.\S*/aggregated/acceleratorTypes', 'compute.acceleratorTypes.list'),
+    (r'GET compute\.\S*/aggregated/reservations', 'compute.reservations.list'),
     (r'POST compute\.\S*/advice/capacityHistory', 'compute.advice.capacityHistory'),
     (r'POST compute\.\S*/advice/capacity(\?|$)', 'compute.advice.capacity'),
     # instances.insert: one right for each thing in the body
@@ -62,6 +63,9 @@ AZURE = [
      'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action'),
     (r'GET management\.\S*/virtualMachines[/?]', 'Microsoft.Compute/virtualMachines/read Microsoft.Compute/virtualMachines/instanceView/read'),
     (r'GET management\.\S*/locations/\w+/operations/', 'Microsoft.Compute/locations/operations/read'),
+    # The machines that are launched into a group need the right to deploy into it.
+    (r'GET management\.\S*/capacityReservations\?', 'Microsoft.Compute/capacityReservationGroups/capacityReservations/read '
+     'Microsoft.Compute/capacityReservationGroups/deploy/action'),
     (r'GET management\.\S*/locations/\w+/usages', 'Microsoft.Compute/locations/usages/read'),
     (r'GET management\.\S*/skus\?', 'Microsoft.Compute/skus/read'),
     (r'GET management\.\S*/placementScores/spot\?', 'Microsoft.Compute/locations/placementScores/read'),

@@ -77,7 +77,8 @@ void post_notice(struct areq *q)
 		return;
 	}
 	if (spot_notice_parse(kind) == SPOT_NOTICE_NONE) {
-		areq_fail_field(q, "kind", "must be 'interruption', 'rebalance' or 'maintenance'");
+		areq_fail_field(q, "kind",
+		    "must be 'interruption', 'rebalance', 'maintenance' or 'expiry'");
 		return;
 	}
 	if (deadline < 0 || strlen(source) > 100 || strlen(raw) > 4096) {

@@ -23,6 +23,8 @@ static void pool_put(struct sbuf *b, const struct offer *o, int64_t now_us)
 	json_add_name(b, "observed_at");
 	json_put_time(b, o->price_observed_us);
 	json_add_i64(b, "age_s", MAX((now_us - o->price_observed_us) / SPOT_US_PER_S, 0));
+	json_add_name(b, "ends_at");
+	json_put_time(b, o->ends_us);
 	offer_fields_put(b, o);
 	sbuf_putc(b, '}');
 }

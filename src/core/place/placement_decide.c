@@ -1,6 +1,7 @@
 /* The decision, step by step; see placement.h. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/text/str.h"
 #include "core/place/placement.h"
 
 const char *place_act_name(enum place_act a)
@@ -51,6 +52,28 @@ static void choice_short(const struct place_in *in, const struct job_facts *f,
 	}
 }
 
+/* One that ends is passed over where the move at its end costs more than what it saves. */
+static bool reserved_pays(const struct place_in *in, const struct job_facts *f,
+    const struct placing *p)
+{
+	const struct score *s = p->reserved;
+
+	return s != NULL && (s->offer->ends_us == 0 || s == &p->scores[0]) &&
+	    (f->deadline_us == 0 || p->on_demand == NULL ||
+		in->now_us + (int64_t)(s->hours * (double)SPOT_US_PER_HOUR) <= f->deadline_us);
+}
+
+static const char *reserved_words(const struct place_in *in, const struct offer *o)
+{
+	char left[32];
+
+	return o->ends_us == 0
+	    ? "a reservation has room: it is paid for already"
+	    : arena_printf(in->arena,
+		  "a reservation has room: it is paid for already, and ends in %s",
+		  format_duration(o->ends_us - in->now_us, left));
+}
+
 enum place_next placement_begin(const struct place_in *in, const struct job_facts *f,
     const struct placing *p, struct place_choice *ret)
 {
@@ -66,12 +89,8 @@ enum place_next placement_begin(const struct place_in *in, const struct job_fact
 		    "its deadline has passed: where it is done first");
 		return PLACE_DECIDED;
 	}
-	if (p->reserved != NULL &&
-	    (f->deadline_us == 0 || p->on_demand == NULL ||
-		in->now_us + (int64_t)(p->reserved->hours * (double)SPOT_US_PER_HOUR) <=
-		    f->deadline_us)) {
-		choice_take(ret, p->reserved, "place",
-		    "a reservation has room: it is paid for already");
+	if (reserved_pays(in, f, p)) {
+		choice_take(ret, p->reserved, "place", reserved_words(in, p->reserved->offer));
 		return PLACE_DECIDED;
 	}
 	if (may_defer(f, p)) {

@@ -67,6 +67,9 @@ json_t *offer_json(const struct offer *o)
 	    (json_int_t)o->price_micros, "price_observed_us", (json_int_t)o->price_observed_us);
 
 	offer_fields(j, o);
+	if (o->ends_us > 0) {
+		json_object_set_new(j, "ends_us", json_integer(o->ends_us));
+	}
 	if (o->has_quota) {
 		json_object_set_new(j, "quota",
 		    json_pack("{s:s, s:s, s:I, s:I}", "class", o->quota_class, "unit",

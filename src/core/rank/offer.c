@@ -393,6 +393,9 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 			(uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
 		h = hash_mix(h, (uint64_t)o->price_micros);
 		h = hash_mix(h, double_bits(o->capacity));
+		if (o->ends_us > 0) {
+			h = hash_mix(h, (uint64_t)o->ends_us);
+		}
 		if (o->has_odds) {
 			h = hash_mix(h, double_bits(o->odds));
 		}

@@ -48,6 +48,8 @@ struct offer {
 	const char *gpu_name;
 	int64_t price_micros;
 	int64_t cool_until_us;
+	/* market reserved: its machines lose their place then; 0 = no end is known */
+	int64_t ends_us;
 	double capacity; /* provider says 0/1; < 0 none */
 	bool has_odds, has_quota, has_hazard, has_band, has_share;
 	/* The results of hazard_of() and hazard_odds() from the read of the market. Computed again

@@ -32,6 +32,7 @@ void rank_policy_default(struct rank_policy *p)
 		.age_half_life_h = 336,
 		.odds_half_life_h = 8,
 		.recent_half_life_h = 8,
+		.ends_margin_s = 300,
 	};
 }
 
@@ -217,8 +218,10 @@ static enum refusal offer_refused_for(struct rank_ctx *c, struct arena *a, const
 	if (o->has_odds && o->odds < ODDS_MIN) {
 		return REFUSED_ODDS;
 	}
-	return !o->has_quota || offer_quota_room(o) >= MAX(c->job.nodes, 1) ? REFUSED_NOT
-									    : REFUSED_QUOTA;
+	if (o->has_quota && offer_quota_room(o) < MAX(c->job.nodes, 1)) {
+		return REFUSED_QUOTA;
+	}
+	return o->ends_us == 0 || rank_ends_suit(c, o) ? REFUSED_NOT : REFUSED_ENDS;
 }
 
 static const char *ask_words(struct arena *a, const struct rank_ctx *c, const struct offer *o)
@@ -257,6 +260,8 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 		    o->odds * 100);
 	case REFUSED_QUOTA:
 		return offer_quota_refusal(a, o, r->ctx->job.nodes);
+	case REFUSED_ENDS:
+		return rank_ends_words(a, r->ctx, o);
 	case REFUSED_HAZARD:
 		return "interruptions would eat the progress";
 	case REFUSED_NOT:
@@ -335,6 +340,7 @@ struct pass { /* of rank_run, in the order of pool ids */
 	struct key *keys;
 	size_t usable;
 	bool bits; /* the asks' GPUs fit in gpu_memo.asked */
+	bool ends; /* a usable pool ends */
 };
 
 static const struct offer *pass_at(const struct pass *p, size_t i)
@@ -384,6 +390,7 @@ static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, con
 			p->why[suit[k]] = REFUSED_HAZARD;
 			continue;
 		}
+		p->ends |= s->offer->ends_us > 0;
 		p->keys[p->usable] = (struct key){ .value = (uint64_t)MAX(s->total_micros, 0),
 			.at = (uint32_t)p->usable };
 		p->usable++;
@@ -408,6 +415,27 @@ static bool pass_score(struct arena *a, struct rank_ctx *c, struct pass *p)
 static const struct score *raw_at(const struct pass *p, const struct key *k)
 {
 	return &p->raw[k->at / SCORES_EACH][k->at % SCORES_EACH];
+}
+
+/* Makes scores that end before the work again, once it is known what the rest costs elsewhere. */
+static void pass_ends(struct rank_ctx *c, struct pass *p)
+{
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct score *s = raw_at(p, &p->keys[i]);
+
+		if (s->offer->ends_us == 0 &&
+		    (c->elsewhere_micros == 0 || s->compute_micros < c->elsewhere_micros)) {
+			c->elsewhere_micros = s->compute_micros;
+		}
+	}
+	for (size_t i = 0; i < p->usable && c->elsewhere_micros > 0; i++) {
+		struct key *k = &p->keys[i];
+		struct score *s = &p->raw[k->at / SCORES_EACH][k->at % SCORES_EACH];
+
+		if (s->offer->ends_us > 0 && score_make(c, s->offer, s)) {
+			k->value = (uint64_t)MAX(s->total_micros, 0);
+		}
+	}
 }
 
 static void pass_order(struct arena *a, struct pass *p, struct ranking *ret)
@@ -462,6 +490,9 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
 	if (!pass_score(a, c, &pass)) {
 		pass.order = by_pool(a, offers, n);
 		pass_score(a, c, &pass);
+	}
+	if (pass.ends) {
+		pass_ends(c, &pass);
 	}
 	pass_order(a, &pass, ret);
 	pass_refused(a, &pass, ret);

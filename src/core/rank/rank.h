@@ -57,6 +57,8 @@ struct rank_policy {
 	double odds_half_life_h; /* of our record of launches, 8 */
 	/* of the part of a pool's own record that counts as current, 8 */
 	double recent_half_life_h;
+	/* from the end of a save until a pool's end: spare, 300 */
+	int64_t ends_margin_s;
 };
 void rank_policy_default(struct rank_policy *p);
 
@@ -133,7 +135,8 @@ struct score_terms {
 	const char *restart_source;
 	double interruptions; /* hazard * paid_hours */
 	double lost_h, restart_h; /* interruptions * lost_per_h, * restart_per_h */
-	/* the first start: 1, 0 where it runs already; starts * restart_per_h */
+	/* the first start: 1, 0 where it runs already; and one more, elsewhere, where the pool ends
+	 * before the work; starts * restart_per_h */
 	double starts, start_h;
 	double paid_hours; /* start_h + work_h + overhead_h + lost_h + restart_h */
 	/* waiting for capacity */
@@ -145,6 +148,8 @@ struct score_terms {
 	/* price: price_micros = now + move + penalty */
 	int64_t price_now_micros, price_mean_micros, price_move_micros, penalty_micros,
 	    price_micros;
+	/* hours until the pool ends, less what leaving takes; 0 = it does not end */
+	double ends_h;
 	double price_cover; /* observed share of the faded past, 0..1 */
 	/* of the distance to the mean, the share that lasts over the run on average */
 	double price_stay;
@@ -171,6 +176,7 @@ enum refusal {
 	REFUSED_CAPACITY,
 	REFUSED_ODDS,
 	REFUSED_QUOTA,
+	REFUSED_ENDS,
 	REFUSED_HAZARD
 };
 struct refused {
@@ -190,6 +196,8 @@ struct ranking {
 struct hazard_model;
 /* Writes the model's results into its offers, once per read of the market. */
 void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n);
+/* Returns how long before its pool's end a machine must begin to save. */
+int64_t rank_leave_us(const struct rank_policy *p, int64_t save_us);
 /* Linear in the offers; sorting is by radix. The job's strings and arrays must outlive the
  * ranking. */
 void rank_run(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,

@@ -36,6 +36,8 @@ struct rank_ctx {
 	struct rank_policy policy;
 	int64_t now_us;
 	double work_ref_h, save_s, restart_h, refused_h;
+	/* cost of the whole work in the cheapest pool without an end; 0 = there is none */
+	int64_t elsewhere_micros;
 	int32_t ref_milli; /* 0 = no GPU asked for */
 	int64_t checkpoint_bytes, data_bytes;
 	/* source of checkpoints; NULL = none */
@@ -54,6 +56,14 @@ const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu);
 const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o);
 /* Writes all of s. Returns false if the work would hardly ever finish. */
 bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s);
+
+/* Returns the hours until a machine of a pool with an end must begin to save. */
+double rank_ends_h(const struct rank_ctx *c, const struct offer *o);
+/* Returns whether enough fits before that: all work without a checkpoint, else a start and a
+ * piece. */
+bool rank_ends_suit(struct rank_ctx *c, const struct offer *o);
+/* Returns why it does not, in words. */
+const char *rank_ends_words(struct arena *a, const struct rank_ctx *c, const struct offer *o);
 
 /* The caches are hand-made: base/map would call through a pointer for each offer. */
 static inline size_t near_slot(const char *a, const char *b, size_t n)

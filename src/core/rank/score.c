@@ -158,6 +158,12 @@ INLINE bool hours_from_scratch(double hazard, struct score_terms *t)
 	return true;
 }
 
+/* Work that goes on elsewhere after the end of the pool begins once more. */
+INLINE bool ends_first(const struct score_terms *t)
+{
+	return t->ends_h > 0 && t->start_h + t->work_h > t->ends_h;
+}
+
 INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double hazard,
     struct score_terms *t)
 {
@@ -167,6 +173,11 @@ INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double 
 	t->restart_per_h = c->restart_h;
 	t->starts = c->job.runs_there ? 0 : 1;
 	t->start_h = t->starts * t->restart_per_h;
+	t->ends_h = o->ends_us > 0 ? rank_ends_h(c, o) : 0;
+	if (ends_first(t)) {
+		t->starts++;
+		t->start_h = t->starts * t->restart_per_h;
+	}
 	t->restart_source = c->job.restart_us > 0 ? "measured" : "assumed";
 	if (c->job.spec->checkpoint.path == NULL) {
 		return hours_from_scratch(hazard, t);
@@ -220,6 +231,18 @@ INLINE double average_stay(double x)
 				x * (1.0 / 120 - x * (1.0 / 720 - x * (1.0 / 5040 - x / 40320))))));
 }
 
+/* The hours after the end cost so much elsewhere, above this offer's own price. A run that is cut
+ * at its end has done a share of the work by then. */
+INLINE double rest_micros(const struct rank_ctx *c, const struct offer *o,
+    const struct score_terms *t)
+{
+	double first_h = (t->starts - 1) * t->restart_per_h;
+	double done = least((t->ends_h - first_h) / (t->work_h + t->overhead_h), 1);
+
+	return (double)c->elsewhere_micros * (1 - most(done, 0)) -
+	    (double)o->price_micros * most(t->paid_hours - t->ends_h, 0);
+}
+
 /* A spot price returns slowly to its faded mean. Over a run of F hours the average share (1 - e^-x)
  * / x of today's distance lasts, with x = F / reversion. The price wanders about that as an
  * Ornstein-Uhlenbeck process with the time constant of its fading past. README.md names the
@@ -242,6 +265,9 @@ INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 		t->price_stay = average_stay(x);
 		t->price_move_micros = whole(
 		    (mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
+	}
+	if (ends_first(t) && c->elsewhere_micros > 0) {
+		t->price_move_micros = whole(rest_micros(c, o, t) / t->paid_hours);
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;

@@ -47,6 +47,7 @@ static const struct {
 	TERM(wait_per_h, REAL),
 	TERM(wait_h, REAL),
 	TERM(hours, REAL),
+	TERM(ends_h, REAL),
 	TERM(price_now_micros, MICROS),
 	TERM(price_mean_micros, MICROS),
 	TERM(price_cover, REAL),

@@ -229,11 +229,28 @@ static void describe_called(struct act *a)
 	seen_write(a, k);
 }
 
+/* The end of a reservation is told long before; it is a notice once a save must begin. */
+static bool notice_is_due(struct engine *e, const struct spot_notice *x, int64_t save_us)
+{
+	return x->kind != SPOT_NOTICE_EXPIRY || x->deadline_us == 0 ||
+	    x->deadline_us - rank_leave_us(&e->conf.rank, save_us) <= engine_now(e);
+}
+
+static struct q_engine_notice_add_notice notice_row(struct engine *e, int64_t node_id,
+    const struct spot_notice *x)
+{
+	return (struct q_engine_notice_add_notice){ .node_id = node_id,
+		.kind = spot_notice_name(x->kind),
+		.deadline_us =
+		    x->deadline_us > 0 ? x->deadline_us : engine_now(e) + e->conf.notice_default_us,
+		.source = x->source == NULL ? "provider" : x->source,
+		.raw = x->raw == NULL ? "" : x->raw };
+}
+
 static void notices_called(struct act *a)
 {
 	struct asking *k = a->ctx;
 	const struct spot_notices *o = &k->notices;
-	int64_t now = engine_now(a->e);
 	struct q_engine_notice_add_notice *rows;
 	size_t n = 0;
 
@@ -253,23 +270,21 @@ static void notices_called(struct act *a)
 
 		for (size_t r = 0; r < k->n; r++) {
 			if (strcmp(k->rows[r].ref, x->ref) == 0) {
-				rows[n++] = (struct q_engine_notice_add_notice){
-					.node_id = k->rows[r].id,
-					.kind = spot_notice_name(x->kind),
-					.deadline_us = x->deadline_us > 0
-					    ? x->deadline_us
-					    : now + a->e->conf.notice_default_us,
-					.source = x->source == NULL ? "provider" : x->source,
-					.raw = x->raw == NULL ? "" : x->raw,
-				};
+				if (notice_is_due(a->e, x, k->rows[r].save_us)) {
+					rows[n++] = notice_row(a->e, k->rows[r].id, x);
+				}
 				break;
 			}
 		}
 	}
+	if (n == 0) {
+		act_end(a);
+		return;
+	}
 	ACT_WRITE(a, engine_notice_add,
 	    (&(struct q_engine_notice_add){ .notice = rows,
 		.notice_n = n,
-		.at_us = now,
+		.at_us = engine_now(a->e),
 		.fence = a->epoch }));
 }
 

@@ -21,7 +21,8 @@ static const struct column cols[] = { { "", "mark", CELL_TEXT, ALWAYS },
 	{ "RECLAIMS LOW", "hazard_lo", CELL_RATE, WIDE },
 	{ "RECLAIMS HIGH", "hazard_hi", CELL_RATE, WIDE },
 	{ "RECLAIMS FROM", "hazard_source", CELL_TEXT, WIDE },
-	{ "PRICE AGE", "price_age_s", CELL_AGE, WIDE }, { 0 } };
+	{ "PRICE AGE", "price_age_s", CELL_AGE, WIDE }, { "ENDS", "pool.ends_at", CELL_TIME, WIDE },
+	{ 0 } };
 
 /* In the order in which they are added up: hours, then dollars, then the spread. */
 static const struct column term_cols[] = { { "WORK REF", "terms.work_ref_h", CELL_FINE, WIDE },
@@ -43,6 +44,7 @@ static const struct column term_cols[] = { { "WORK REF", "terms.work_ref_h", CEL
 	{ "ODDS", "terms.odds", CELL_FINE, WIDE },
 	{ "ODDS FROM", "terms.odds_source", CELL_TEXT, WIDE },
 	{ "WAITS", "terms.wait_h", CELL_FINE, WIDE }, { "HOURS", "terms.hours", CELL_FINE, WIDE },
+	{ "ENDS H", "terms.ends_h", CELL_FINE, WIDE },
 	{ "PRICE NOW", "terms.price_now_micros", CELL_FINE, WIDE },
 	{ "PRICE MEAN", "terms.price_mean_micros", CELL_FINE, WIDE },
 	{ "STAYS", "terms.price_stay", CELL_FINE, WIDE },

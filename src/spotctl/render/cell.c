@@ -135,7 +135,7 @@ static const char *interval_text(struct ctl *c, const json_t *h)
 				 : "";
 }
 
-/* "score 7/10, odds 62 %, has some": what providers tell of their room. */
+/* "score 7/10, odds 62 %, has some, ends 2026-12-01T09:30Z": what providers tell of their room. */
 static const char *capacity_text(struct ctl *c, const json_t *signals)
 {
 	const char *text = "";
@@ -145,6 +145,7 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 	json_array_foreach (signals, i, s) {
 		const char *kind = json_str(s, "kind", "", NULL), *more = NULL;
 		double v = json_f64(s, "value", 0, NULL);
+		char at[TIME_TEXT_MAX];
 
 		if (strcmp(kind, "placement_score") == 0) {
 			more = arena_printf(c->arena, "score %g/10", v);
@@ -152,6 +153,9 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 			more = arena_printf(c->arena, "odds %.0f %%", v * 100);
 		} else if (strcmp(kind, "capacity") == 0) {
 			more = v >= 0.5 ? "has some" : "has none";
+		} else if (strcmp(kind, "ends") == 0) {
+			format_time_s((int64_t)v * SPOT_US_PER_S, at);
+			more = arena_printf(c->arena, "ends %.16sZ", at);
 		}
 		if (more != NULL && strstr(text, more) == NULL) {
 			text =

@@ -37,7 +37,8 @@ struct market_snap {
 	size_t n;
 	struct hazard_model *hazards;
 	int64_t hazards_until_us; /* wall: by then they have fallen too far */
-	const int64_t *cool_ends; /* of pools that cooled down at at_us */
+	const int64_t
+	    *cool_ends; /* of pools that cooled down, or whose capacity had an end, at at_us */
 	size_t cool_ends_n;
 	/* providers that sell spot; known: an engine has said so */
 	const char *const *sellers;

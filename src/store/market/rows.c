@@ -82,6 +82,7 @@ static struct offer offer_of(struct market_names *n, const struct q_offers_row *
 		.placement_score = or_none(w->has_score, w->score),
 		.capacity = or_none(w->has_capacity, w->capacity),
 		.capacity_us = w->capacity_us,
+		.ends_us = w->ends_us,
 		.own_node_us = w->own_us,
 		.own_reclaims = w->reclaims,
 		.own_launches = w->launches,
@@ -382,11 +383,12 @@ static bool signals_same(const struct offer *a, const struct offer *b)
 {
 	return near(a->advisor_lo, b->advisor_lo) && near(a->advisor_hi, b->advisor_hi) &&
 	    a->advisor_as_of_us == b->advisor_as_of_us && near(a->capacity, b->capacity) &&
-	    a->capacity_us == b->capacity_us && near(a->placement_score, b->placement_score) &&
-	    a->has_band == b->has_band && near(a->band_lo, b->band_lo) &&
-	    near(a->band_hi, b->band_hi) && a->has_share == b->has_share &&
-	    near(a->share, b->share) && near(a->share_lo, b->share_lo) &&
-	    near(a->share_hi, b->share_hi) && a->has_odds == b->has_odds && near(a->odds, b->odds);
+	    a->capacity_us == b->capacity_us && a->ends_us == b->ends_us &&
+	    near(a->placement_score, b->placement_score) && a->has_band == b->has_band &&
+	    near(a->band_lo, b->band_lo) && near(a->band_hi, b->band_hi) &&
+	    a->has_share == b->has_share && near(a->share, b->share) &&
+	    near(a->share_lo, b->share_lo) && near(a->share_hi, b->share_hi) &&
+	    a->has_odds == b->has_odds && near(a->odds, b->odds);
 }
 
 static bool offer_same(const struct offer *a, const struct offer *b)

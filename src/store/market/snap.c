@@ -71,9 +71,14 @@ static void cool_ends_fill(struct market_snap *s)
 	size_t cap = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (s->offers[i].cool_until_us > s->at_us) {
-			ends = arena_grow(s->arena, ends, s->cool_ends_n, &cap, sizeof(*ends));
-			ends[s->cool_ends_n++] = s->offers[i].cool_until_us;
+		const int64_t at[] = { s->offers[i].cool_until_us, s->offers[i].ends_us };
+
+		for (size_t k = 0; k < ARRAY_LEN(at); k++) {
+			if (at[k] > s->at_us) {
+				ends =
+				    arena_grow(s->arena, ends, s->cool_ends_n, &cap, sizeof(*ends));
+				ends[s->cool_ends_n++] = at[k];
+			}
 		}
 	}
 	s->cool_ends = ends;

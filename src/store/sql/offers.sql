@@ -73,11 +73,11 @@ SELECT count(*) FROM d;
 --   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
 --   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
 --   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?, offered bool,
---   price_why text?, effective_us int8?, source text?, signals text?, reclaimed_us int8?
+--   price_why text?, effective_us int8?, source text?, signals text?, reclaimed_us int8?,
+--   ends_us int8?
 -- writes: no
 -- lane: long
-WITH sig AS MATERIALIZED (SELECT * FROM signal_wide),
-said AS MATERIALIZED (
+WITH sig AS MATERIALIZED (SELECT * FROM signal_wide), said AS MATERIALIZED (
 	SELECT provider, region, zone, instance_type, market, string_agg(kind || ' ' ||
 		json_build_object('kind', kind, 'value', value, 'lo', lo, 'hi', hi, 'source',
 		source, 'as_of@', nullif(as_of_us, 0), 'observed@age', observed_us)::text,
@@ -100,9 +100,11 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w, l.round_id,
 	coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2, p.offered, l.why,
-	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us
-FROM pool p
-LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
+	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us,
+	CASE WHEN p.market = 'reserved' THEN (SELECT (s.value * 1000000)::int8 FROM signal s
+		WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
+		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
+FROM pool p LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
 LEFT JOIN sig z ON z.provider = p.provider AND z.region = p.region AND z.zone = p.zone
@@ -124,8 +126,7 @@ LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.regio
 	AND q.class = p.quota_class AND q.market = p.market AND q.quota_limit >= 0
 LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = ''
 	AND qa.class = p.quota_class AND qa.market = p.market AND qa.quota_limit >= 0
-WHERE (p.offered AND (l.pool_id IS NOT NULL OR $6)) OR live.n > 0
-ORDER BY p.id;
+WHERE (p.offered AND (l.pool_id IS NOT NULL OR $6)) OR live.n > 0 ORDER BY p.id;
 
 -- The same of these pools, pool by pool.
 -- name: offers_some
@@ -150,7 +151,10 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
 	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
-	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us
+	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us,
+	CASE WHEN p.market = 'reserved' THEN (SELECT (s.value * 1000000)::int8 FROM signal s
+		WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
+		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL

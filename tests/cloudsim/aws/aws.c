@@ -164,10 +164,12 @@ static const struct control_call aws_calls[] = {
 	    "Set applied quotas, as POST /quota does.", quota_post, NULL },
 	{ "POST", "/aws/reservation",
 	    "{\"region\": NAME, \"zone\": ID, \"type\": NAME, \"count\": 1, \"open\": false, "
-	    "\"block\": false} or {\"cancel\": ID}",
+	    "\"block\": false, \"ends_in_s\": 86400} or {\"cancel\": ID} or {\"extend\": ID, "
+	    "\"ends_in_s\": N}",
 	    "{\"id\": ID} or {}",
-	    "Make a capacity reservation (targeted unless open) or a capacity block, or cancel "
-	    "one.",
+	    "Make a capacity reservation (targeted unless open, without an end unless told) or a "
+	    "capacity block (a day), cancel one, or set another end. The instances of a block end "
+	    "30 minutes before it.",
 	    reserved_post, NULL },
 	{ .path = NULL },
 };

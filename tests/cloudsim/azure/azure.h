@@ -94,6 +94,7 @@ struct azure {
 	struct az_user_key *user_keys;
 	struct blob_store *blobs;
 	struct az_sku_rule *rules;
+	struct az_reserved *reserved; /* azure_reserved.c */
 	struct {
 		char *region, *code;
 		int64_t limit;
@@ -209,7 +210,18 @@ struct az_want {
 	const char *user_data;
 	size_t user_data_n;
 	bool ephemeral;
+	bool reserved; /* there is reserved capacity for it */
 };
+/* azure_reserved.c */
+#define AZ_RESERVATION_GROUP \
+	"/subscriptions/" AZ_SUBSCRIPTION \
+	"/resourceGroups/%s/providers/Microsoft.Compute/capacityReservationGroups/%s"
+bool az_reserved_take(struct az_call *c, struct az_want *w); /* false: answered */
+void az_reserved_get(struct az_call *c);
+/* POST /azure/reservation */
+json_t *az_reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
+void az_reserved_free(struct azure *az);
+
 bool az_vm_check(struct az_call *c, struct az_want *w);
 bool az_schema_check(struct az_call *c);
 bool az_quota_check(struct az_call *c, const struct az_want *w);

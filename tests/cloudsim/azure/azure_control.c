@@ -186,6 +186,11 @@ const struct control_call az_calls[] = {
 	{ "POST", "/azure/quota", "{\"region\": PATTERN, \"code\": PATTERN, \"vcpus\": N}", "{}",
 	    "Set a limit: lowPriorityCores, cores, a family or PublicIPAddresses.", vcpus_post,
 	    NULL },
+	{ "POST", "/azure/reservation",
+	    "{\"group\": NAME, \"region\": NAME, \"zone\": ID, \"type\": NAME, \"count\": 1}",
+	    "{\"group\": ID}",
+	    "Make a capacity reservation in a group of that name, or change its count.",
+	    az_reserved_post, NULL },
 	{ "GET", "/azure/resources", "",
 	    "{\"resources\": [{\"id\": ID, \"type\": TYPE, \"state\": STATE}]}",
 	    "List all resources of Resource Manager.", NULL, resources_get },
@@ -228,6 +233,7 @@ void az_left(const struct sim *s, json_t *left)
 
 void az_control_free(struct azure *az)
 {
+	az_reserved_free(az);
 	for (size_t k = 0; k < az->quotas_n; k++) {
 		free(az->quotas[k].region);
 		free(az->quotas[k].code);

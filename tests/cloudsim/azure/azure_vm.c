@@ -141,7 +141,7 @@ static bool launch_decide(struct az_call *c, const struct az_want *w, const char
 		*message = c->az->fail_message ? c->az->fail_message : "The operation failed.";
 		return true;
 	}
-	if (pool_free(w->pool, w->side) > 0) {
+	if (w->reserved || pool_free(w->pool, w->side) > 0) {
 		return true;
 	}
 	if (told_at_once(c, w)) {
@@ -167,6 +167,10 @@ static void inst_make(struct az_call *c, struct az_res *r, const struct az_want 
 
 	i->own = r;
 	r->inst = i;
+	if (w->reserved) { /* reserved capacity is none of the pool's */
+		i->counted = false;
+		i->pool->used[i->side]--;
+	}
 	i->name = dup_text(r->name);
 	i->account = dup_text(AZ_SUBSCRIPTION);
 	i->reservation = dup_text(r->id); /* outlives the resource */
@@ -305,6 +309,9 @@ static void vm_put(struct az_call *c, struct az_res *r)
 	if (!w.pool || az_restricted(c->rq->sim, w.location, w.type->name, w.zone) ||
 	    !w.pool->price[w.side].sold) {
 		sku_not_available(c, &w);
+		return;
+	}
+	if (!az_reserved_take(c, &w)) {
 		return;
 	}
 	if (!az_quota_check(c, &w) || !price_good(c, &w) ||

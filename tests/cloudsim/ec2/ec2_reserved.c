@@ -1,5 +1,11 @@
-/* Capacity reservations and capacity blocks: made through the control API (nobody buys here),
- * listed by DescribeCapacityReservations, used up by launches. */
+/*
+ * Capacity reservations and capacity blocks: made through the control API (nobody buys here),
+ * listed by DescribeCapacityReservations, used up by launches.
+ *
+ * Instances in a block begin to terminate 30 minutes before its end date (UserGuide/
+ * capacity-blocks-monitor.html); from then on it takes no instance. Those in an on-demand
+ * reservation go on past its end date. Either is expired at its end date.
+ */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/err.h"
@@ -9,13 +15,48 @@ struct reservation {
 	struct reservation *next;
 	char *id;
 	struct pool *pool;
-	int64_t total, made_us;
+	struct sim *sim;
+	int64_t total, made_us, ends_us; /* 0 = it has no end */
 	bool open, block, cancelled;
+	struct loop_timer timer; /* until a block is cleared */
 };
+
+#define BLOCK_CLEARS_US (30 * 60 * SPOT_US_PER_S)
+#define BLOCK_LENGTH_S (24 * 3600)
 
 static struct reservation **reservations_of(struct sim *s)
 {
 	return &aws_controls(s)->reservations;
+}
+
+static const char *reserved_state(const struct reservation *r)
+{
+	return r->cancelled                                     ? "cancelled"
+	    : r->ends_us != 0 && sim_wall(r->sim) >= r->ends_us ? "expired"
+								: "active";
+}
+
+static bool block_cleared(const struct reservation *r)
+{
+	return r->block && sim_wall(r->sim) >= r->ends_us - BLOCK_CLEARS_US;
+}
+
+static void block_clear(struct loop_timer *t)
+{
+	const struct reservation *r = container_of(t, struct reservation, timer);
+
+	for (struct inst *i = r->sim->insts; i; i = i->next) {
+		/* No page names a state reason. */
+		if (i->cloud == CLOUD_AWS && str_same(i->own, r->id)) {
+			inst_end(i, "block_end", NULL, NULL);
+		}
+	}
+}
+
+static void block_ends(struct reservation *r, int64_t ends_us)
+{
+	r->ends_us = ends_us;
+	loop_timer_set(&r->timer, MAX(ends_us - BLOCK_CLEARS_US - sim_wall(r->sim), 1));
 }
 
 int64_t reserved_free(struct sim *s, const struct reservation *r)
@@ -87,7 +128,7 @@ static const struct reservation *target_find(struct ec2 *e, const struct reserve
 		    "The capacity reservation '%s' does not exist", ask->id);
 		return NULL;
 	}
-	if (r->cancelled) {
+	if (!str_same(reserved_state(r), "active")) {
 		ec2_fail(e, 400, "CapacityReservationNotActive",
 		    "The capacity reservation '%s' is not in the active state.", r->id);
 	}
@@ -110,7 +151,8 @@ static const struct reservation *target_find(struct ec2 *e, const struct reserve
 static const struct reservation *any_open(struct ec2 *e, const struct pool *p, int64_t n)
 {
 	for (const struct reservation *r = *reservations_of(e->sim); r; r = r->next) {
-		if (r->open && !r->cancelled && r->pool == p && reserved_free(e->sim, r) >= n) {
+		if (r->open && str_same(reserved_state(r), "active") && r->pool == p &&
+		    reserved_free(e->sim, r) >= n) {
 			return r;
 		}
 	}
@@ -127,7 +169,7 @@ const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const
 	}
 	if (ask->id) {
 		r = target_find(e, ask, p);
-		if (r && !e->failed && reserved_free(e->sim, r) < n) {
+		if (r && !e->failed && (block_cleared(r) || reserved_free(e->sim, r) < n)) {
 			ec2_fail(e, 400, "ReservationCapacityExceeded",
 			    "The requested reservation does not have sufficient compatible and "
 			    "available capacity for this request.");
@@ -153,7 +195,7 @@ static const char *field_get(struct ec2 *e, const struct reservation *r, const c
 		return r->pool->zone->name;
 	}
 	if (str_same(name, "state")) {
-		return r->cancelled ? "cancelled" : "active";
+		return reserved_state(r);
 	}
 	if (str_same(name, "instance-match-criteria")) {
 		return r->open ? "open" : "targeted";
@@ -163,6 +205,9 @@ static const char *field_get(struct ec2 *e, const struct reservation *r, const c
 	}
 	if (str_same(name, "tenancy")) {
 		return "default";
+	}
+	if (str_same(name, "end-date-type")) {
+		return r->ends_us != 0 ? "limited" : "unlimited";
 	}
 	(void)e;
 	return str_same(name, "owner-id") ? AWS_ACCOUNT : NULL;
@@ -190,9 +235,9 @@ static void reservation_xml(struct ec2 *e, const struct reservation *r)
 	x_bool(b, "ephemeralStorage", false);
 	x_text(b, "state", field_get(e, r, "state"));
 	x_text(b, "startDate", aws_time_ms(a, r->made_us));
-	x_text(b, "endDateType", r->block ? "limited" : "unlimited");
-	if (r->block) {
-		x_text(b, "endDate", aws_time_ms(a, r->made_us + 24 * SPOT_US_PER_HOUR));
+	x_text(b, "endDateType", field_get(e, r, "end-date-type"));
+	if (r->ends_us != 0) {
+		x_text(b, "endDate", aws_time_ms(a, r->ends_us));
 	}
 	x_text(b, "instanceMatchCriteria", field_get(e, r, "instance-match-criteria"));
 	x_text(b, "createDate", aws_time_ms(a, r->made_us));
@@ -203,7 +248,8 @@ static void reservation_xml(struct ec2 *e, const struct reservation *r)
 void ec2_describe_reservations(struct ec2 *e)
 {
 	static const char *const known[] = { "instance-type", "owner-id", "instance-platform",
-		"availability-zone", "tenancy", "state", "instance-match-criteria", NULL };
+		"availability-zone", "tenancy", "state", "instance-match-criteria", "end-date-type",
+		NULL };
 	const char **ids;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "CapacityReservationId", &ids), n;
 	struct ec2_page page;
@@ -234,20 +280,58 @@ void ec2_describe_reservations(struct ec2 *e)
 
 /* ---- the control API ------------------------------------------------------------------------- */
 
+static struct reservation *reservation_find(struct sim *s, const char *id)
+{
+	struct reservation *r = *reservations_of(s);
+
+	while (r && !str_same(r->id, id)) {
+		r = r->next;
+	}
+	return r;
+}
+
+/* In seconds from now; a block always ends. */
+static void end_set(struct reservation *r, const json_t *doc, struct spot_err *err)
+{
+	double in_s = json_f64(doc, "ends_in_s", r->block ? BLOCK_LENGTH_S : 0, err);
+	int64_t at = sim_wall(r->sim) + (int64_t)(in_s * 1e6);
+
+	if (r->block) {
+		block_ends(r, at);
+	} else if (in_s > 0) {
+		r->ends_us = at;
+	}
+}
+
+static json_t *reservation_change(struct sim *s, const json_t *doc, const char *id, bool cancel,
+    struct spot_err *err)
+{
+	struct reservation *r = reservation_find(s, id);
+
+	if (!r) {
+		err_set(err, SPOT_INVALID, "reservation: no '%s'", id);
+		return NULL;
+	}
+	if (cancel) {
+		r->cancelled = true;
+	} else {
+		end_set(r, doc, err); /* an extension keeps the id */
+	}
+	return json_object();
+}
+
 json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *region = json_str(doc, "region", "", err),
 		   *zone = json_str(doc, "zone", "", err);
-	const char *type = json_str(doc, "type", "", err), *id = json_str(doc, "cancel", NULL, err);
+	const char *type = json_str(doc, "type", "", err), *id = json_str(doc, "cancel", NULL, err),
+		   *extend = json_str(doc, "extend", NULL, err);
 	int64_t count = json_i64(doc, "count", 1, err);
 	const struct zone *z = market_zone(s->market, region, zone);
 	struct reservation *r;
 
-	for (r = *reservations_of(s); id && r; r = r->next) {
-		if (str_same(r->id, id)) {
-			r->cancelled = true;
-			return json_object();
-		}
+	if (id || extend) {
+		return reservation_change(s, doc, id ? id : extend, id != NULL, err);
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r) {
@@ -259,11 +343,14 @@ json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct 
 		err_set(err, SPOT_INVALID, "reservation: region, zone and type name no pool");
 		return NULL;
 	}
+	r->sim = s;
+	loop_timer_init(&r->timer, s->loop, block_clear);
 	r->id = dup_text(sim_id(s, a, "cr-0", 8));
 	r->total = count;
 	r->made_us = sim_wall(s);
 	r->block = json_bool(doc, "block", false, err);
 	r->open = !r->block && json_bool(doc, "open", false, err);
+	end_set(r, doc, err);
 	r->next = *reservations_of(s);
 	*reservations_of(s) = r;
 	return json_pack("{s:s}", "id", r->id);
@@ -275,6 +362,7 @@ void reserved_free_all(struct aws_controls *c)
 		struct reservation *r = c->reservations;
 
 		c->reservations = r->next;
+		loop_timer_stop(&r->timer);
 		free(r->id);
 		free(r);
 	}

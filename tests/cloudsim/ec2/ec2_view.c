@@ -167,7 +167,7 @@ static const char *inst_field(struct ec2 *e, const struct inst *i, const char *n
 		return arena_printf(e->rq->arena, "%d", code);
 	}
 	if (str_same(name, "instance-lifecycle")) {
-		return i->side == SIDE_SPOT ? "spot" : NULL;
+		return i->side == SIDE_SPOT ? "spot" : reserved_block(i) ? "capacity-block" : NULL;
 	}
 	if (str_same(name, "spot-instance-request-id")) {
 		return i->sir;
@@ -196,6 +196,9 @@ static const char *inst_field(struct ec2 *e, const struct inst *i, const char *n
 	if (str_same(name, "reservation-id")) {
 		return i->reservation;
 	}
+	if (str_same(name, "capacity-reservation-id")) {
+		return i->own;
+	}
 	if (str_same(name, "subnet-id")) {
 		return i->state == INST_GONE ? NULL : i->subnet;
 	}
@@ -209,7 +212,7 @@ static const char *const inst_filters[] = { "tag:*", "tag-key", "client-token",
 	"instance-state-name", "instance-state-code", "instance-lifecycle",
 	"spot-instance-request-id", "state-reason-code", "launch-time", "availability-zone",
 	"availability-zone-id", "instance-type", "instance-id", "image-id", "reservation-id",
-	"subnet-id", "private-ip-address", "ip-address", NULL };
+	"capacity-reservation-id", "subnet-id", "private-ip-address", "ip-address", NULL };
 
 static bool inst_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n)
 {

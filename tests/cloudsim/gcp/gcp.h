@@ -81,7 +81,8 @@ struct gcp_vm {
 	bool spot, stop_at_end, notice_two, undeletable;
 	int64_t max_run_us, notice_extra_us;
 	unsigned label_version, metadata_version, tags_version;
-	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators;
+	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators, *affinity;
+	char *reservation; /* that it uses up; NULL = none */
 	const char *platform;
 	struct gcp_op *insert_op, *delete_op;
 	struct gcp_hang *hangs;
@@ -110,6 +111,7 @@ struct gcp {
 	struct gcp_op *ops, *ops_last;
 	struct gcp_disk *disks;
 	struct gcp_template *templates;
+	struct gcp_reserved *reserved; /* gcp_reserved.c */
 	struct gcp_hang *waits; /* operations.wait that are held */
 	struct gcp_quota *quotas;
 	size_t quotas_n;
@@ -265,8 +267,18 @@ struct gcp_want {
 	enum side side;
 	bool spot;
 	const json_t *props; /* Instance or InstanceProperties */
+	const struct gcp_reserved *reserved; /* that is used up; NULL = none */
 	bool bulk;
 };
+/* gcp_reserved.c. take: by reservationAffinity; false: answered. */
+bool gcp_reserved_take(struct gcp_call *c, struct gcp_want *w);
+int64_t gcp_reserved_room(const struct sim *s, const struct gcp_want *w);
+const char *gcp_reserved_name(const struct gcp_reserved *r);
+void gcp_reserved_aggregated(struct gcp_call *c);
+/* POST /gcp/reservation */
+json_t *gcp_reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
+void gcp_reserved_free(struct sim *s);
+
 bool gcp_name_valid(const char *name);
 bool gcp_metadata_check(struct gcp_call *c, const json_t *metadata);
 bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where);

@@ -406,7 +406,11 @@ bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where)
 	if (!check_machine(c, w, w->zone->name) || !check_scheduling(c, w)) {
 		return false;
 	}
-	if (!w->spot && (spot_only(w->machine) || !w->pool->price[SIDE_ON_DEMAND].sold)) {
+	if (!gcp_reserved_take(c, w)) {
+		return false;
+	}
+	if (!w->spot && !w->reserved &&
+	    (spot_only(w->machine) || !w->pool->price[SIDE_ON_DEMAND].sold)) {
 		return invalid_fail(c, "scheduling.provisioningModel", "STANDARD",
 		    arena_printf(c->a,
 			"Machine type '%s' is not available with the provisioning model STANDARD.",

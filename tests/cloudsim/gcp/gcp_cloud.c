@@ -30,6 +30,7 @@ static void cloud_free(struct sim *s)
 	gcp_ops_free(s);
 	gcp_disks_free(s);
 	gcp_templates_free(s);
+	gcp_reserved_free(s);
 	gcp_quotas_free(s);
 	gcs_free(s);
 	gcp_auth_free(s);
@@ -139,6 +140,13 @@ static const struct control_call gcp_calls[] = {
 	    "3600}",
 	    "{\"expired\": N}, {} or {\"access_token\": TEXT}",
 	    "Expire all tokens, write a new key file, or make a token.", set_credentials, NULL },
+	{ "POST", "/gcp/reservation",
+	    "{\"name\": NAME, \"zone\": NAME, \"type\": NAME, \"count\": 1, \"specific\": true, "
+	    "\"ends_in_s\": N}",
+	    "{}",
+	    "Make a reservation (taken by name only unless specific is false), or change one. "
+	    "Google deletes it at its end, if it has one; its VMs run on.",
+	    gcp_reserved_post, NULL },
 	{ "POST", "/gcp/quota", "{\"metric\": PATTERN, \"region\": PATTERN, \"limit\": N}", "{}",
 	    "Set a quota such as PREEMPTIBLE_NVIDIA_L4_GPUS.", set_quota, NULL },
 	{ .path = NULL },

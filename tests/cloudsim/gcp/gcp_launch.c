@@ -60,8 +60,15 @@ static json_t *over_quota(const char *metric, int64_t limit, const char *region)
 json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http, const char **ret_words)
 {
 	int64_t limit;
-	const char *region, *metric = gcp_quota_passed(s, w, &limit, &region);
+	const char *region, *metric;
 
+	/* No page names the code of a full reservation. */
+	if (w->reserved) {
+		*ret_http = 503;
+		*ret_words = "SERVICE UNAVAILABLE";
+		return gcp_reserved_room(s, w) < 1 ? exhausted_json(s, w) : NULL;
+	}
+	metric = gcp_quota_passed(s, w, &limit, &region);
 	*ret_http = 403;
 	*ret_words = "FORBIDDEN";
 	if (metric) {
@@ -180,6 +187,13 @@ static void inst_fill(struct gcp_call *c, const struct gcp_want *w, struct inst 
 	v->exists = true;
 	v->spot = w->spot;
 	v->scheduling = scheduling_shown(w);
+	v->affinity = json_deep_copy(json_object_get(w->props, "reservationAffinity"));
+	if (w->reserved) {
+		/* Reserved capacity is none of the pool's. */
+		v->reservation = dup_text(gcp_reserved_name(w->reserved));
+		i->counted = false;
+		i->pool->used[i->side]--;
+	}
 	v->stop_at_end = !str_same(gcp_text(v->scheduling, "instanceTerminationAction"), "DELETE");
 	v->metadata = json_deep_copy(json_object_get(w->props, "metadata"));
 	v->accounts = json_deep_copy(json_object_get(w->props, "serviceAccounts"));

@@ -172,6 +172,9 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	json_object_set_new(o, "metadata", metadata_json(v, i, a));
 	json_object_set_new(o, "guestAccelerators", accelerators_json(i, a));
 	json_object_set(o, "scheduling", v->scheduling);
+	if (v->affinity) {
+		json_object_set(o, "reservationAffinity", v->affinity);
+	}
 	put_labels(o, i);
 	if (v->accounts) {
 		json_object_set(o, "serviceAccounts", v->accounts);
@@ -287,6 +290,8 @@ void gcp_inst_free(struct inst *i)
 	json_decref(v->tags);
 	json_decref(v->accounts);
 	json_decref(v->nics);
+	json_decref(v->affinity);
+	free(v->reservation);
 	free(v->maintenance);
 	free(v);
 	i->own = NULL;

@@ -176,6 +176,7 @@ MODELS = [  # method, end of the path, package, model of the request, of the rep
     ("PUT", VM, COMPUTE, "VirtualMachine", "VirtualMachine"),
     ("GET", VM, COMPUTE, None, "VirtualMachine"),
     ("GET", r"/providers/Microsoft\.Compute/virtualMachines", COMPUTE, None, "VirtualMachineListResult"),
+    ("GET", r"/capacityReservations", COMPUTE, None, "CapacityReservationListResult"),
     ("GET", r"/locations/\w+/usages", COMPUTE, None, "ListUsagesResult"),
     ("GET", r"/providers/Microsoft\.Compute/skus", SKUS, None, "ResourceSkusResult"),
     ("PUT", r"/resourcegroups/[^/]+", GROUPS, "ResourceGroup", "ResourceGroup"),

@@ -37,6 +37,13 @@ static const struct spot_instance nodes[] = {
 	{ .ref = "i-0ddd", .key = { .market = SPOT_MARKET_ON_DEMAND } },
 };
 
+static const struct spot_instance reserved[] = {
+	{ .ref = "i-0ddd", .key = { .market = SPOT_MARKET_RESERVED } },
+};
+static const struct spot_pool_info reserved_pools[] = {
+	POOL("use1-az4", "us-east-1a", "g5.xlarge", RESERVED),
+};
+
 #define HERE .region = "us-east-1"
 #define POOLS .pools = pools, .pools_n = ARRAY_LEN(pools)
 #define LAUNCH(m) \
@@ -108,6 +115,16 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_LAUNCH,
 	    .settings = fixed_amis,
 	    GOLDEN_ARGS(spot_launch, LAUNCH(RESERVED)) },
+	{ .name = "notices_reserved",
+	    .verb = DRIVE_NOTICES,
+	    .settings = fixed_amis,
+	    GOLDEN_ARGS(spot_notices, HERE, .instances = reserved,
+		.instances_n = ARRAY_LEN(reserved)) },
+	{ .name = "signals_reserved",
+	    .verb = DRIVE_SIGNALS,
+	    .settings = fixed_amis,
+	    GOLDEN_ARGS(spot_signals, HERE, .pools = reserved_pools,
+		.pools_n = ARRAY_LEN(reserved_pools)) },
 	{ .name = "watch",
 	    .verb = DRIVE_WATCH,
 	    .settings = everything,

@@ -43,6 +43,9 @@ static const struct spot_instance nodes[] = {
 	{ .ref = OTHER, .key = { .market = SPOT_MARKET_SPOT } },
 };
 
+static const struct spot_pool_info reserved_pools[] = { POOL("1", H100, RESERVED, ""),
+	POOL("2", H100, RESERVED, "") };
+
 #define HERE .region = "eastus2"
 #define POOLS .pools = pools, .pools_n = ARRAY_LEN(pools)
 #define NAME "brk.7f3a.n41.1767323045"
@@ -62,6 +65,11 @@ static const char *const full[] = { BASE, "ssh_public_key", "ssh-rsa AAAAB3NzaC1
 	"os_disk_gib", "256", "public_ip", "off", "image",
 	"/subscriptions/" GOLDEN_SUB
 	"/resourceGroups/img/providers/Microsoft.Compute/galleries/g/images/gpu",
+	NULL };
+static const char *const reserving[] = { BASE, "ssh_public_key", "ssh-rsa AAAAB3NzaC1yc2E golden",
+	"subnet.eastus2", NET "virtualNetworks/v/subnets/gpu", "reservation_group.eastus2",
+	"/subscriptions/" GOLDEN_SUB
+	"/resourceGroups/capacity/providers/Microsoft.Compute/capacityReservationGroups/gpus",
 	NULL };
 static const char *const storage[] = { BASE, "federated_token_file", "/run/azure/token",
 	"storage_account", "contosockpt", NULL };
@@ -86,6 +94,19 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_LAUNCH,
 	    .settings = full,
 	    GOLDEN_ARGS(spot_launch, LAUNCH(ON_DEMAND, "eastus2-1", "1")) },
+	{ .name = "launch_reserved",
+	    .verb = DRIVE_LAUNCH,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_launch, LAUNCH(RESERVED, "eastus2-1", "1")) },
+	{ .name = "pools_reserved",
+	    .verb = DRIVE_POOLS,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_pools, HERE) },
+	{ .name = "signals_reserved",
+	    .verb = DRIVE_SIGNALS,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_signals, HERE, .pools = reserved_pools,
+		.pools_n = ARRAY_LEN(reserved_pools)) },
 	{ .name = "launch_capped",
 	    .verb = DRIVE_LAUNCH,
 	    GOLDEN_ARGS(spot_launch, LAUNCH(SPOT, "", ""), .price_cap_micros = 2612345) },

@@ -64,7 +64,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 	for (size_t i = 4; i <= 7; i++) {
 		bad[i].tags_n = 1;
 	}
-	bad[8].key.market = SPOT_MARKET_RESERVED;
+	bad[8].key.market = SPOT_MARKET_NONE;
 	bad[9].key.instance_type = "";
 	bad[10].key.region = "East US 2";
 	bad[11].install = "";

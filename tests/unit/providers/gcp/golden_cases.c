@@ -37,6 +37,14 @@ static const struct spot_instance nodes[] = {
 	{ .ref = "us-central1-ai1a/7239000000000000002", .key = { .market = SPOT_MARKET_SPOT } },
 };
 
+static const struct spot_pool_info reserved_pools[] = {
+	POOL("us-central1-a", "g2-standard-4", RESERVED, 1, ""),
+	POOL("us-central1-a", "n1-standard-8+nvidia-tesla-t4x1", RESERVED, 1, ""),
+};
+static const struct spot_instance reserved[] = {
+	{ .ref = VM_1, .install = "7f3a", .key = { .market = SPOT_MARKET_RESERVED } },
+};
+
 #define ALL .region = ""
 #define HERE .region = "us-central1"
 #define POOLS .pools = pools, .pools_n = ARRAY_LEN(pools)
@@ -59,6 +67,8 @@ static const char *const place[] = { "project", "spot-golden", "subnetwork.us-ce
 static const char *const plain[] = { "project", "spot-golden", "preemption_notice", "off", NULL };
 static const char *const bucket[] = { "project", "spot-golden", "bucket", "ckpt-golden", NULL };
 static const char *const beta[] = { "project", "spot-golden", "advice_version", "beta", NULL };
+static const char *const reserving[] = { "project", "spot-golden", "reservations", "on",
+	"advice_version", "off", NULL };
 static const char *const env_file[] = { "GOOGLE_APPLICATION_CREDENTIALS", "/etc/gcp.json", NULL };
 static const char *const env_home[] = { "HOME", "/home/broker", NULL };
 
@@ -96,6 +106,24 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_LAUNCH,
 	    .settings = plain,
 	    GOLDEN_ARGS(spot_launch, LAUNCH(SPOT)) },
+	{ .name = "launch_reserved",
+	    .verb = DRIVE_LAUNCH,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_launch, LAUNCH(RESERVED)) },
+	{ .name = "pools_reserved",
+	    .verb = DRIVE_POOLS,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_pools, ALL) },
+	{ .name = "signals_reserved",
+	    .verb = DRIVE_SIGNALS,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_signals, ALL, .pools = reserved_pools,
+		.pools_n = ARRAY_LEN(reserved_pools)) },
+	{ .name = "notices_reserved",
+	    .verb = DRIVE_NOTICES,
+	    .settings = reserving,
+	    GOLDEN_ARGS(spot_notices, ALL, .instances = reserved,
+		.instances_n = ARRAY_LEN(reserved)) },
 	{ .name = "gang",
 	    .verb = DRIVE_LAUNCH_GANG,
 	    GOLDEN_ARGS(spot_launch_gang, .common = { LAUNCH(SPOT) }, .want = 2) },
