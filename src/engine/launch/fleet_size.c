@@ -170,6 +170,22 @@ static void demand_read(struct recon *r, const struct q_engine_fleet_sizes_row *
 	}
 }
 
+static void metric_demand(struct recon *r, const struct q_engine_fleet_sizes_row *f,
+    const struct fleet_metric *m, int64_t now_us, struct fleet_demand *ret)
+{
+	const struct fleet_answer last = { .there = f->has_metric_value,
+		.before_there = f->has_metric_before,
+		.value = f->metric_value,
+		.before = f->metric_before,
+		.at_us = f->metric_us,
+		.error = f->metric_error };
+
+	*ret = (struct fleet_demand){ 0 };
+	if (m->url != NULL) {
+		fleet_metric_demand(r->arena, m, &last, now_us, ret);
+	}
+}
+
 /* ---- the decision ---------------------------------------------------------------------------- */
 
 static const char *seen_text(struct recon *r, const struct fleet_size_in *in,
@@ -262,7 +278,7 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
     const struct q_engine_fleet_sizes_row *f)
 {
 	struct size_state *st = r->state;
-	struct fleet_demand demand;
+	struct fleet_demand demands[2];
 	struct fleet_size_in in = { .now_us = engine_now(r->e),
 		.created_us = f->created_us,
 		.sized = f->has_size,
@@ -273,8 +289,8 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
 		.queue_jobs = f->queue_jobs,
 		.queue_milli = f->queue_milli,
 		.queue_oldest_us = f->queue_oldest_us,
-		.demands = &demand,
-		.demands_n = 1 };
+		.demands = demands,
+		.demands_n = ARRAY_LEN(demands) };
 	struct fleet_spec spec;
 	struct fleet_size d;
 
@@ -283,7 +299,8 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
 	}
 	in.scaling = spec.scaling;
 	nodes_take(r, t, f->id, &spec, &in);
-	demand_read(r, f, spec.scaling, &demand);
+	demand_read(r, f, spec.scaling, &demands[0]);
+	metric_demand(r, f, &spec.scaling->metric, in.now_us, &demands[1]);
 	fleet_size_decide(r->arena, &in, &d);
 	if (d.next_us != 0 && (st->soon_us == 0 || d.next_us < st->soon_us)) {
 		st->soon_us = d.next_us;

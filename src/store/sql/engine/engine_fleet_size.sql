@@ -72,3 +72,91 @@ WHERE id = $1 AND version = $2 AND size IS NOT DISTINCT FROM $3 AND demand_versi
 	AND state = 'ACTIVE'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 RETURNING id
+
+-- Jobs that take any fleet of their team, each with the active fleets of that team that have room.
+-- Column free: ready nodes without work. Column grow: nodes that the fleet may still add. The
+-- needs of jobs that named the fleet are taken off.
+-- name: engine_fleet_any
+-- params: most int8
+-- rows: many fleet_id int8, job_id int8, suits bool, free int8, grow int8
+-- writes: no
+WITH f AS MATERIALIZED (
+	SELECT f.id, f.team, f.spec, coalesce((f.spec->'scaling'->>'max')::int8,
+			greatest((f.spec->>'nodes')::int8, (f.spec->>'gpus')::int8)) AS most
+	FROM fleet f WHERE f.state = 'ACTIVE' AND EXISTS (SELECT FROM job j WHERE j.team = f.team
+		AND j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.fleet_any
+		AND j.fleet_id IS NULL)
+), g AS MATERIALIZED (
+	SELECT f.*, n.idle - q.jobs AS free, f.most - n.live - greatest(q.jobs - n.idle, 0) AS grow
+	FROM f, LATERAL (SELECT count(*) AS live, count(*) FILTER (WHERE n.state = 'READY'
+			AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+				AND (a.ended_us IS NULL OR NOT a.settled))) AS idle
+		FROM node n WHERE n.fleet_id = f.id
+			AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n,
+		LATERAL (SELECT count(*) AS jobs FROM (SELECT FROM job j WHERE j.fleet_id = f.id
+			AND j.state = 'QUEUED' AND j.cancel_us IS NULL LIMIT f.most) x) q
+)
+SELECT g.id, j.id, EXISTS (SELECT FROM jsonb_array_elements(g.spec->'asks') x,
+		jsonb_array_elements(x->'gpus') y WHERE y->>'gpu' = j.gpu), g.free, g.grow
+FROM g, LATERAL (SELECT j.id, j.queued_us, coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu
+	FROM job j WHERE j.team = g.team AND j.state = 'QUEUED' AND j.cancel_us IS NULL
+		AND j.fleet_any AND j.fleet_id IS NULL
+	ORDER BY j.queued_us LIMIT least(greatest(g.free, 0) + greatest(g.grow, 0), $1)) j
+ORDER BY j.queued_us, j.id, g.id LIMIT $1 * 10
+
+-- Gives jobs the fleets that were chosen for them.
+-- name: engine_fleet_any_set
+-- params: pick[], at_us int8, fence int8
+-- rows_in: pick (job_id int8, fleet_id int8)
+-- rows: many id int8
+-- writes: yes
+WITH j AS (
+	UPDATE job SET fleet_id = x.fleet_id FROM unnest($1, $2) x (job_id, fleet_id), fleet f
+	WHERE job.id = x.job_id AND f.id = x.fleet_id AND f.state = 'ACTIVE'
+		AND job.state = 'QUEUED' AND job.cancel_us IS NULL AND job.fleet_any
+		AND job.fleet_id IS NULL
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+	RETURNING job.id, f.id AS fleet_id, f.name
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor)
+	SELECT $3, 'job', 'j' || id, id, 'FLEET',
+		'any fleet of its team: f' || fleet_id || ' ' || name || ' has room', 'engine'
+	FROM j
+)
+SELECT id FROM j
+
+-- A fleet that closes leaves its jobs of this kind to another one.
+-- name: engine_fleet_any_free
+-- params: fence int8
+-- rows: many id int8
+-- writes: yes
+UPDATE job SET fleet_id = NULL
+WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_any AND fleet_id IS NOT NULL
+	AND NOT EXISTS (SELECT FROM fleet f WHERE f.id = job.fleet_id AND f.state = 'ACTIVE')
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $1 FOR KEY SHARE)
+RETURNING id
+
+-- Claims the queries that are due, the longest waiting first.
+-- name: engine_fleet_metrics
+-- params: most int8, at_us int8, fence int8
+-- rows: many id int8, url text, query text
+-- writes: yes
+-- wakes: none
+UPDATE fleet SET metric_tried_us = $2
+WHERE id IN (SELECT id FROM fleet WHERE state = 'ACTIVE' AND spec ? 'scaling'
+		AND spec->'scaling' ? 'metric'
+		AND (metric_tried_us + (spec->'scaling'->'metric'->>'every_us')::int8 <= $2
+			OR metric_tried_us > $2)
+		ORDER BY metric_tried_us LIMIT $1)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
+RETURNING id, spec->'scaling'->'metric'->>'url', spec->'scaling'->'metric'->>'query'
+
+-- name: engine_fleet_metric_set
+-- params: id int8, answered bool, value float8, error text, at_us int8, fence int8
+-- rows: none
+-- writes: yes
+UPDATE fleet SET metric_before = CASE WHEN $2 THEN metric_value ELSE metric_before END,
+	metric_value = CASE WHEN $2 THEN $3 ELSE metric_value END,
+	metric_us = CASE WHEN $2 THEN $5 ELSE metric_us END, metric_error = $4
+WHERE id = $1 AND state = 'ACTIVE'
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
