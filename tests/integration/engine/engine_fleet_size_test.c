@@ -61,6 +61,8 @@ static void test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero(void **state)
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
 	assert_int_equal(w->cloud.launches, 3);
+	/* A job that gets a node is counted once: never more than there are jobs. */
+	assert_int_equal(world_int(w, "SELECT max(now::int) FROM event WHERE event = 'SIZE'"), 3);
 	/* Each change is an event and a decision with its figures. */
 	assert_true(
 	    world_int(w, "SELECT count(*) FROM event WHERE entity = 'fleet' AND event = 'SIZE'") >=
@@ -144,7 +146,8 @@ static void test_a_schedule_opens_closes_and_an_expiry_ends_it(void **state)
 
 	/* Open for the next twelve hours. */
 	snprintf(more, sizeof(more),
-	    "{\"min\":1,\"target\":2,\"windows\":[{\"days\":127,\"up_min\":%d,\"down_min\":%d,"
+	    "{\"min\":1,\"target\":2,\"cooldown_us\":60000000,\"windows\":[{\"days\":127,\"up_"
+	    "min\":%d,\"down_min\":%d,"
 	    "\"tz\":"
 	    "\"UTC\"}]}",
 	    (minute + 1439) % 1440, (minute + 720) % 1440 + 1);

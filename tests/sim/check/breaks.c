@@ -395,6 +395,12 @@ static const struct rule_break {
 	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = (SELECT min(id) FROM "
 	    "fleet)",
 	    NULL },
+	{ "a fleet gives back no machine with work",
+	    "INSERT INTO event (at_us, entity, entity_id, node_id, was, now, event, why, actor) "
+	    "SELECT created_us + 1, 'node', 'n' || node_id, node_id, 'READY', 'TERMINATING', "
+	    "'RELEASE', 'idle, and more than the fleet wants', 'engine' FROM attempt "
+	    "WHERE coalesce(ended_us > created_us + 1, true) LIMIT 1",
+	    NULL },
 	{ "a machine without work is given back",
 	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", hours_pass },
 	{ "a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'",

@@ -1,7 +1,8 @@
 -- The size of fleets that follows demand.
 
 -- The queue counts no more jobs than the fleet can have units. A job that begins later waits from
--- then on.
+-- then on. Column nodes: [state, used, idle since, GPU, thousandths of GPUs] of each node. One
+-- statement reads queue and nodes, so that a job that gets a node counts once.
 -- name: engine_fleet_sizes
 -- params: after_id int8, most int8, at_us int8
 -- rows: many id int8, name text, team text, version int8, created_us int8, scaling text,
@@ -9,14 +10,14 @@
 --   size_look_us int8, size_next_us int8, size_open bool, size_slack_us int8, demand int4?,
 --   demand_unit text, demand_until_us int8, demand_by text, demand_version int8,
 --   metric_value float8?, metric_before float8?, metric_us int8, metric_tried_us int8,
---   metric_error text, queue_jobs int8, queue_milli int8, queue_oldest_us int8
+--   metric_error text, queue_jobs int8, queue_milli int8, queue_oldest_us int8, nodes text
 -- writes: no
 SELECT f.id, f.name, f.team, f.version, f.created_us, (f.spec->'scaling')::text,
 	coalesce(f.spec->>'gpus_of', ''), coalesce(f.spec #>> '{asks,0,gpus,0,gpu}', ''), f.size,
 	f.size_us, f.size_rule, f.size_why, f.size_look_us, f.size_next_us, f.size_open,
 	f.size_slack_us, f.demand, f.demand_unit, f.demand_until_us, f.demand_by, f.demand_version,
 	f.metric_value, f.metric_before, f.metric_us, f.metric_tried_us, f.metric_error, q.jobs,
-	q.milli, q.oldest
+	q.milli, q.oldest, n.list::text
 FROM (SELECT * FROM fleet WHERE state = 'ACTIVE' AND spec ? 'scaling' AND id > $1
 	ORDER BY id LIMIT $2) f
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'->>'unit'
@@ -27,6 +28,12 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'
 		FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED' AND j.cancel_us IS NULL
 			AND coalesce(j.not_before_us, 0) <= $3
 		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8) x) q
+CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state, EXISTS (SELECT FROM attempt a
+			WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)),
+		greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us)), p.gpu_name,
+		p.gpu_milli)), '[]') AS list
+	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.fleet_id = f.id
+		AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n
 ORDER BY f.id
 
 -- Sets the size, at the version, size and demand that it was decided from. closing: the fleet has
