@@ -28,10 +28,11 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'
 		FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED' AND j.cancel_us IS NULL
 			AND coalesce(j.not_before_us, 0) <= $3
 		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8) x) q
-CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state, EXISTS (SELECT FROM attempt a
-			WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)),
-		greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us)), p.gpu_name,
-		p.gpu_milli)), '[]') AS list
+CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state,
+		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+			AND (a.ended_us IS NULL OR NOT a.settled)),
+		greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us)),
+		p.gpu_name, p.gpu_milli)), '[]') AS list
 	FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.fleet_id = f.id
 		AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n
 ORDER BY f.id
