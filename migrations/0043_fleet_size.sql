@@ -25,11 +25,12 @@ ALTER TABLE fleet
 	ADD COLUMN metric_error text NOT NULL DEFAULT '';
 CREATE INDEX fleet_scaled ON fleet (id) WHERE state = 'ACTIVE' AND spec ? 'scaling';
 
+-- The queue of a fleet.
+CREATE INDEX job_fleet_waits ON job (fleet_id, queued_us) WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_id IS NOT NULL;
 -- A job that takes any fleet of its team has a fleet_id once the engine chose one.
 ALTER TABLE job ADD COLUMN fleet_any bool NOT NULL DEFAULT false;
--- The queue of a fleet, and jobs that look for one.
-CREATE INDEX job_fleet_waits ON job (fleet_id, queued_us) WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_id IS NOT NULL;
-CREATE INDEX job_fleet_any ON job (team, queued_us) WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_any;
+CREATE INDEX job_any_open ON job (team, queued_us) WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_any AND fleet_id IS NULL;
+CREATE INDEX job_any_placed ON job (fleet_id) WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_any AND fleet_id IS NOT NULL;
 
 -- The size of a fleet as the API shows it.
 CREATE FUNCTION fleet_size_doc(f fleet) RETURNS json LANGUAGE sql STABLE AS $$

@@ -10,12 +10,12 @@
 #include "engine/place/place.h"
 #include "engine/watch/watch.h"
 
-static const struct recon_kind *const kinds[] = { &clock_kind, &drain_kind, &fleet_size_kind,
-	&fleet_kind, &tighten_kind, &queue_kind, &assign_kind, &launcher_kind, &lookup_kind,
-	&watch_kind, &verdict_kind, &upload_urls_kind, &files_kind, &move_back_kind,
-	&fleet_move_kind, &release_kind, &reaper_kind, &sweep_kind, &biller_kind, &rebalance_kind,
-	&enrol_kind, &stream_kind, &dispose_kind, &doctor_kind, &gang_kind, &gang_ranks_kind,
-	&recovery_kind, &burst_kind,
+static const struct recon_kind *const kinds[] = { &clock_kind, &drain_kind, &fleet_any_kind,
+	&fleet_metric_kind, &fleet_size_kind, &fleet_kind, &tighten_kind, &queue_kind, &assign_kind,
+	&launcher_kind, &lookup_kind, &watch_kind, &verdict_kind, &upload_urls_kind, &files_kind,
+	&move_back_kind, &fleet_move_kind, &release_kind, &reaper_kind, &sweep_kind, &biller_kind,
+	&rebalance_kind, &enrol_kind, &stream_kind, &dispose_kind, &doctor_kind, &gang_kind,
+	&gang_ranks_kind, &recovery_kind, &burst_kind,
 	/* without a pass */
 	&deadline_kind };
 

@@ -50,6 +50,8 @@ struct engine_conf {
 	int64_t terminate_retry_us; /* first repeat of a terminate; doubled up to a minute */
 	int64_t terminate_alarm_us; /* not confirmed gone by then: raise an alarm */
 	int64_t sweep_us; /* between lists of everything with our tag */
+	/* "HOST[:PORT] ...": fleet files may ask these for a demand; "" = none */
+	const char *demand_hosts;
 	int64_t orphan_grace_us; /* between the alarm about an unknown instance and its end */
 	bool orphan_end; /* false: only show it (a dry run of the sweeper) */
 	int64_t bill_us; /* ledger lines of a running node */

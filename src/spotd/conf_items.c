@@ -134,6 +134,10 @@ const struct conf_item spotd_conf_items[] = {
 	    "Interval at which all tagged resources are listed."),
 	ENGINE("orphan_grace", "2m", "0s", "1d", orphan_grace_us,
 	    "Time from the alarm about an orphan to its termination."),
+	{ "engine", "demand_hosts", "", NULL, "1000",
+	    "Prometheus servers that fleet files may ask for a demand, as HOST or HOST:PORT "
+	    "separated by blanks; empty: none.",
+	    CONF_STR, 0, CONF_AT(engine.demand_hosts) },
 	{ "engine", "orphan_end", "true", NULL, NULL,
 	    "true: end orphans. false: only list them (spotctl leaks); an admin ends them.",
 	    CONF_BOOL, CONF_RELOAD, CONF_AT(engine.orphan_end) },

@@ -42,8 +42,11 @@ static void submit_done(struct job_submit *s, const struct q_api_jobs_submit_row
 		q->idem_key = NULL;
 		auth_refuse_ended(q);
 	} else if (strcmp(row->outcome, "fleet") == 0) {
-		areq_fail_field(q, "config.spotctl.fleet", "no active fleet '%s'; create it first",
-		    s->row.fleet);
+		areq_fail_field(q, "config.spotctl.fleet",
+		    strcmp(s->row.fleet, "any") == 0
+			? "team '%s' has no active fleet; create one first"
+			: "no active fleet '%s'; create it first",
+		    strcmp(s->row.fleet, "any") == 0 ? s->row.team : s->row.fleet);
 	} else {
 		idem_answer(q, row->outcome, row->status, row->response);
 	}

@@ -114,8 +114,12 @@ static const char *need_words(struct arena *a, const struct fleet_size_in *in,
 		    in->queue_jobs, in->queue_jobs == 1 ? "job" : "jobs",
 		    (in->now_us - in->queue_oldest_us) / SPOT_US_PER_S, units_up(in->queue_milli));
 	}
-	if (n->demand != NULL) {
-		w = arena_printf(a, "%s, %s", w, n->demand->words);
+	for (size_t i = 0; i < in->demands_n; i++) {
+		const struct fleet_demand *d = &in->demands[i];
+
+		if (d->words != NULL && (d == n->demand || !d->there)) {
+			w = arena_printf(a, "%s, %s", w, d->words);
+		}
 	}
 	if (s->headroom > 0) {
 		w = arena_printf(a, "%s, headroom %d", w, (int)s->headroom);

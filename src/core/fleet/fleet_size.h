@@ -85,6 +85,17 @@ struct fleet_hours fleet_hours_at(const struct fleet_scaling *s, const struct zo
 /* Reads "Mon-Fri 08:00" and "20:00". Returns false if they are no such texts. */
 NODISCARD bool fleet_window_read(const char *up, const char *down, struct fleet_window *w);
 
+/* A job that takes any fleet of its team, and one of these fleets. */
+struct fleet_any {
+	int64_t job_id, fleet_id;
+	bool suits; /* the fleet names the job's GPU */
+	int64_t free, grow; /* nodes: ready without work; that it may still add */
+};
+/* Chooses a fleet for each job, the first job first. The list is in the order of the jobs. A fleet
+ * that suits goes first, then one with a free node, then the one that may grow most. Moves the
+ * choices to the front of the list and returns their number. */
+size_t fleet_any_choose(struct arena *a, struct fleet_any *list, size_t n);
+
 struct fleet_size_node {
 	bool used; /* has work */
 	bool ready; /* else it is on its way */
@@ -98,8 +109,25 @@ struct fleet_demand {
 	bool there;
 	int32_t units;
 	int64_t until_us; /* 0 = no end */
-	const char *words; /* its source: "demand of 16 GPUs" */
+	const char *words; /* its source: "demand of 16 GPUs"; also of one that does not hold */
 };
+/* The answers of a query, as the row has them. */
+struct fleet_answer {
+	bool there, before_there;
+	double value, before; /* the last answer and the one before */
+	int64_t at_us; /* of the last one */
+	const char *error; /* of the last request; "" = it was answered */
+};
+/* fleet_metric.c: the demand that a query asks for. A query that fails keeps its last answer for
+ * FLEET_METRIC_HOLD intervals. After that nothing is asked for, and the words say so. */
+#define FLEET_METRIC_HOLD 10
+void fleet_metric_demand(struct arena *a, const struct fleet_metric *m,
+    const struct fleet_answer *last, int64_t now_us, struct fleet_demand *ret);
+/* Reads the answer of GET /api/v1/query: the value of a scalar, or the sum of a vector's. */
+NODISCARD enum spot_rc fleet_metric_read(struct str body, double *ret, struct spot_err *err);
+/* Returns whether hosts, "HOST[:PORT]" separated by blanks or commas, name the server of url. */
+bool fleet_metric_allowed(const char *hosts, const char *url);
+
 struct fleet_size_in {
 	const struct fleet_scaling *scaling;
 	const struct zone *const *zones;

@@ -1,8 +1,7 @@
 /*
  * Decides the size of fleets that follow demand, by core/fleet/fleet_size.h, and writes it to the
  * fleet's row. fleet.c brings the nodes to that size. A pass covers a page of such fleets with one
- * read of their rows and queues and one of their nodes. The size is written when it changes. Its
- * reason is written at most each NOTE_US.
+ * read. The size is written when it changes. Its reason is written at most each NOTE_US.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -12,7 +11,7 @@
 #include "core/fleet/fleet_size.h"
 #include "engine/launch/launch_priv.h"
 
-#define PAGE 200
+#define PAGE 50 /* fleets in a pass */
 #define NOTE_US (5 * SPOT_US_PER_S)
 /* Changes of jobs and nodes come in bursts: a read follows the last one no sooner. */
 #define PAUSE_US INT64_C(250000)
@@ -32,13 +31,6 @@ struct size_state {
 	struct zone_kept *zones;
 	int64_t zones_us; /* mono: since when they are kept */
 };
-struct size_work {
-	struct q_engine_fleet_sizes_row *fleets;
-	size_t fleets_n;
-	struct q_engine_fleet_nodes_row *nodes; /* in the order of the fleets */
-	size_t nodes_n, at; /* at: the first of the fleet at hand */
-};
-
 /* ---- zones ----------------------------------------------------------------------------------- */
 
 static const struct zone *zone_find(struct recon *r, const char *name)
@@ -133,25 +125,32 @@ size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *n
 	return found;
 }
 
-static void nodes_take(struct recon *r, struct size_work *t, int64_t fleet_id,
+static bool nodes_take(struct recon *r, const struct q_engine_fleet_sizes_row *row,
     const struct fleet_spec *f, struct fleet_size_in *in)
 {
-	size_t end;
+	struct spot_err err = { 0 };
+	AUTO(json) json_t *doc = NULL;
 	struct fleet_size_node *list;
 
-	while (t->at < t->nodes_n && t->nodes[t->at].fleet_id < fleet_id) {
-		t->at++;
+	if (json_parse(str_from(row->nodes), "nodes", &doc, &err) != SPOT_OK) {
+		log_error("fleet.nodes", I64("fleet", row->id), STR("error", err.text));
+		return false;
 	}
-	for (end = t->at; end < t->nodes_n && t->nodes[end].fleet_id == fleet_id; end++) {
-	}
-	list = arena_array(r->arena, end - t->at + 1, sizeof(*list));
-	in->nodes_n = 0;
-	for (; t->at < end; t->at++) {
-		if (node_counts(&t->nodes[t->at])) {
-			node_read(f, &t->nodes[t->at], &list[in->nodes_n++]);
-		}
+	in->nodes_n = json_array_size(doc);
+	list = arena_array(r->arena, in->nodes_n + 1, sizeof(*list));
+	for (size_t i = 0; i < in->nodes_n; i++) {
+		const json_t *n = json_array_get(doc, i);
+		enum node_state state = node_state_parse(json_string_value(json_array_get(n, 0)));
+
+		list[i] = (struct fleet_size_node){ .used = json_is_true(json_array_get(n, 1)),
+			.ready = state == NODE_READY,
+			.unsent = state == NODE_WANTED,
+			.idle_since_us = json_integer_value(json_array_get(n, 2)),
+			.milli = fleet_node_milli(f, json_string_value(json_array_get(n, 3)),
+			    (int32_t)json_integer_value(json_array_get(n, 4))) };
 	}
 	in->nodes = list;
+	return true;
 }
 
 /* ---- demand ---------------------------------------------------------------------------------- */
@@ -168,6 +167,22 @@ static void demand_read(struct recon *r, const struct q_engine_fleet_sizes_row *
 			.until_us = f->demand_until_us,
 			.words = arena_printf(r->arena, "demand of %d %s by %s", (int)f->demand,
 			    f->demand_unit, f->demand_by) };
+	}
+}
+
+static void metric_demand(struct recon *r, const struct q_engine_fleet_sizes_row *f,
+    const struct fleet_metric *m, int64_t now_us, struct fleet_demand *ret)
+{
+	const struct fleet_answer last = { .there = f->has_metric_value,
+		.before_there = f->has_metric_before,
+		.value = f->metric_value,
+		.before = f->metric_before,
+		.at_us = f->metric_us,
+		.error = f->metric_error };
+
+	*ret = (struct fleet_demand){ 0 };
+	if (m->url != NULL) {
+		fleet_metric_demand(r->arena, m, &last, now_us, ret);
 	}
 }
 
@@ -259,11 +274,10 @@ static bool spec_read(struct recon *r, const struct q_engine_fleet_sizes_row *f,
 	return err.rc == SPOT_OK;
 }
 
-static void fleet_size_one(struct recon *r, struct size_work *t,
-    const struct q_engine_fleet_sizes_row *f)
+static void fleet_size_one(struct recon *r, const struct q_engine_fleet_sizes_row *f)
 {
 	struct size_state *st = r->state;
-	struct fleet_demand demand;
+	struct fleet_demand demands[2];
 	struct fleet_size_in in = { .now_us = engine_now(r->e),
 		.created_us = f->created_us,
 		.sized = f->has_size,
@@ -274,8 +288,8 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
 		.queue_jobs = f->queue_jobs,
 		.queue_milli = f->queue_milli,
 		.queue_oldest_us = f->queue_oldest_us,
-		.demands = &demand,
-		.demands_n = 1 };
+		.demands = demands,
+		.demands_n = ARRAY_LEN(demands) };
 	struct fleet_spec spec;
 	struct fleet_size d;
 
@@ -283,8 +297,11 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
 		return;
 	}
 	in.scaling = spec.scaling;
-	nodes_take(r, t, f->id, &spec, &in);
-	demand_read(r, f, spec.scaling, &demand);
+	if (!nodes_take(r, f, &spec, &in)) {
+		return;
+	}
+	demand_read(r, f, spec.scaling, &demands[0]);
+	metric_demand(r, f, &spec.scaling->metric, in.now_us, &demands[1]);
 	fleet_size_decide(r->arena, &in, &d);
 	if (d.next_us != 0 && (st->soon_us == 0 || d.next_us < st->soon_us)) {
 		st->soon_us = d.next_us;
@@ -298,45 +315,25 @@ static void fleet_size_one(struct recon *r, struct size_work *t,
 	}
 }
 
-static void nodes_in(struct step *s)
+static void fleets_in(struct step *s)
 {
-	struct size_work *t = s->ctx;
 	struct recon *r = s->r;
 	struct size_state *st = r->state;
+	struct q_engine_fleet_sizes_row *fleets;
+	size_t n = q_engine_fleet_sizes_rows(&s->req, r->arena, &fleets);
 	int64_t now = loop_mono_us(r->e->loop);
 
 	st->next_us = now + MAX(PAUSES * (now - st->read_us), PAUSE_US);
-	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, r->arena, &t->nodes);
-	for (size_t i = 0; i < t->fleets_n; i++) {
+	st->after = n == PAGE ? fleets[n - 1].id : 0;
+	r->changed |= st->after != 0;
+	for (size_t i = 0; i < n; i++) {
 		part_begin(r);
-		fleet_size_one(r, t, &t->fleets[i]);
+		fleet_size_one(r, &fleets[i]);
 		part_end(r);
 	}
 	if (st->after == 0 && st->soon_us != 0) {
 		recon_later(r, MAX(st->soon_us - engine_now(r->e), PAUSE_US));
 	}
-}
-
-static void fleets_in(struct step *s)
-{
-	struct size_state *st = s->r->state;
-	struct size_work *t = arena_alloc(s->r->arena, sizeof(*t));
-	int64_t *ids;
-	struct step *next;
-
-	t->fleets_n = q_engine_fleet_sizes_rows(&s->req, s->r->arena, &t->fleets);
-	ids = arena_array(s->r->arena, t->fleets_n + 1, sizeof(*ids));
-	for (size_t i = 0; i < t->fleets_n; i++) {
-		ids[i] = t->fleets[i].id;
-	}
-	st->after = t->fleets_n == PAGE ? ids[t->fleets_n - 1] : 0;
-	s->r->changed |= st->after != 0;
-	if (t->fleets_n == 0) {
-		return;
-	}
-	next = step_new(s->r, nodes_in, t);
-	STEP(next, engine_fleet_nodes,
-	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
 }
 
 static void fleet_size_pass(struct recon *r, void *state)

@@ -121,6 +121,18 @@ static bool start_deferred(struct recon *r, struct assign_pass *t, struct waitin
 	return true;
 }
 
+/* The engine chooses a fleet of its team first (launch/fleet_any.c). */
+static bool fleet_unchosen(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	if (!w->row->fleet_open) {
+		return false;
+	}
+	if (w->queued) {
+		ask_block(r, t, w->row, "no fleet of its team has room", INT64_MAX, 0);
+	}
+	return true;
+}
+
 static bool node_bound(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
 	const struct q_engine_assign_jobs_row *j = w->row;
@@ -193,6 +205,7 @@ static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct wai
 	fleet_closed,
 	mounts_unsignable,
 	start_deferred,
+	fleet_unchosen,
 	node_bound,
 	ask_answered,
 	node_sought,

@@ -66,6 +66,14 @@ class FleetDemand(unittest.TestCase):
         put(fleet, {"nodes": 2}, 409)
         put("f99999", {"nodes": 2}, 404)
 
+    def test_a_job_of_any_fleet_needs_one_of_its_team(self):
+        job = "name: x\nrun: x\nresources: {accelerators: 'A100-80GB:1'}\nconfig: {spotctl: {team: %s, fleet: any}}\n"
+        self.assertIn("team 'lonely' has no active fleet", A.call("POST", "/v1/jobs", job % "lonely", expect=400)[1]["detail"])
+        create("for-any", team="busy")
+        made = A.call("POST", "/v1/jobs", job % "busy", expect=201)[1]
+        self.assertIsNone(made["fleet"])
+        self.assertEqual(A.sql("SELECT fleet_any FROM job WHERE id = %s" % made["id"][1:]), "t")
+
     def test_roles_and_teams(self):
         fleet = create("theirs")["id"]
         viewer, other = A.token("viewer"), A.token("engineer", team="vision")

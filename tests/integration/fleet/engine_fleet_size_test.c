@@ -61,6 +61,8 @@ static void test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero(void **state)
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
 	assert_int_equal(w->cloud.launches, 3);
+	/* A job that gets a node is counted once: never more than there are jobs. */
+	assert_int_equal(world_int(w, "SELECT max(now::int) FROM event WHERE event = 'SIZE'"), 3);
 	/* Each change is an event and a decision with its figures. */
 	assert_true(
 	    world_int(w, "SELECT count(*) FROM event WHERE entity = 'fleet' AND event = 'SIZE'") >=
@@ -144,7 +146,8 @@ static void test_a_schedule_opens_closes_and_an_expiry_ends_it(void **state)
 
 	/* Open for the next twelve hours. */
 	snprintf(more, sizeof(more),
-	    "{\"min\":1,\"target\":2,\"windows\":[{\"days\":127,\"up_min\":%d,\"down_min\":%d,"
+	    "{\"min\":1,\"target\":2,\"cooldown_us\":60000000,\"windows\":[{\"days\":127,\"up_"
+	    "min\":%d,\"down_min\":%d,"
 	    "\"tz\":"
 	    "\"UTC\"}]}",
 	    (minute + 1439) % 1440, (minute + 720) % 1440 + 1);
@@ -197,6 +200,38 @@ static void test_the_next_leader_goes_on_with_the_size(void **state)
 	world_check_end(w);
 }
 
+/* A job of any fleet waits until one of its team has room, and leaves one that closes. */
+static void test_a_job_takes_any_fleet_of_its_team_with_room(void **state)
+{
+	struct world *w = scaled_world(state, "{\"max\":1}");
+
+	world_sql(w, "UPDATE fleet SET team = 'other'; BEGIN");
+	(void)world_job(w, "{\"fleet\":\"any\"}");
+	(void)world_job(w, "{\"fleet\":\"any\"}");
+	world_sql(w, "UPDATE job SET fleet_any = true; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 2 FROM job WHERE why = 'no fleet of its team has room'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 0);
+	world_sql(w, "UPDATE fleet SET team = (SELECT min(team) FROM job); NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND fleet_id = 1");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'FLEET'"), 1);
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
+	/* Once that fleet has room the second one goes there, and leaves it when it closes. */
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{scaling,max}', '2'), state = 'CLOSING', "
+	    "version = version + 1; UPDATE job SET fleet_id = 1 WHERE state = 'QUEUED'; NOTIFY "
+	    "spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND fleet_id IS NULL");
+	world_exit_all(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED'"), 1);
+	world_cancel(w);
+	world_check_end(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
@@ -208,6 +243,7 @@ int main(int argc, char **argv)
 		T(test_demand_from_outside_holds_for_its_time),
 		T(test_a_schedule_opens_closes_and_an_expiry_ends_it),
 		T(test_the_next_leader_goes_on_with_the_size),
+		T(test_a_job_takes_any_fleet_of_its_team_with_room),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

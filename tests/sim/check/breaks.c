@@ -318,9 +318,9 @@ static const struct rule_break {
 	{ "a job is sought one machine at a time",
 	    "UPDATE node SET state = 'WANTED', gang_id = NULL, job_id = 1, end_cause = ''", NULL },
 	{ "a fleet is not larger than it was asked to be",
-	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = (SELECT min(id) FROM "
-	    "fleet)",
+	    "UPDATE node SET state='READY', gang_id=NULL, fleet_id=(SELECT min(id) FROM fleet)",
 	    NULL },
+	{ "a fleet gives back no machine with work", BREAK_RELEASED, NULL },
 	{ "a machine without work is given back",
 	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", hours_pass },
 	{ "a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'",

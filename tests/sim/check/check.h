@@ -63,6 +63,12 @@ void check_sent(const char *from, const char *url, struct str body); /* a messag
 void check_ended(void);
 void check_boots(void);
 
+/* Breaks "a fleet gives back no machine with work". */
+#define BREAK_RELEASED \
+	"INSERT INTO event (at_us, entity, entity_id, node_id, was, now, event, why, actor) " \
+	"SELECT created_us + 1, 'node', 'n' || node_id, node_id, 'READY', 'TERMINATING', " \
+	"'RELEASE', 'idle, and more than the fleet wants', 'engine' FROM attempt " \
+	"WHERE coalesce(ended_us > created_us + 1, true) LIMIT 1"
 /* breaks.c: breaks each rule on purpose, at the end of a seed, and counts which rules noticed. */
 void breaks_all(void);
 

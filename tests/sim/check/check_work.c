@@ -25,6 +25,7 @@ static void check_numbers(void)
 {
 	check_rule("a job is sought one machine at a time");
 	check_rule("a fleet is not larger than it was asked to be");
+	check_rule("a fleet gives back no machine with work");
 	check_rule("a machine without work is given back");
 }
 

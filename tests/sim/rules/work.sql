@@ -29,7 +29,13 @@ FROM (SELECT job_id, count(*) n FROM node WHERE state IN ('WANTED', 'LAUNCHING',
 SELECT f.id, 'f' || f.id || ' has ' || x.n AS words
 FROM fleet f, LATERAL (SELECT count(*) n FROM node n WHERE n.fleet_id = f.id AND n.state IN ('WANTED',
 	'LAUNCHING', 'BOOTING', 'READY')) x
-WHERE x.n > (f.spec->>'nodes')::int
+WHERE x.n > coalesce((f.spec->'scaling'->>'max')::int, (f.spec->>'nodes')::int)
+
+-- rule: a fleet gives back no machine with work
+SELECT e.node_id AS id, 'n' || e.node_id || ' with an attempt of j' || a.job_id AS words
+FROM event e JOIN attempt a ON a.node_id = e.node_id
+WHERE e.entity = 'node' AND e.event = 'RELEASE' AND e.why = 'idle, and more than the fleet wants'
+	AND a.created_us < e.at_us AND coalesce(a.ended_us > e.at_us, true)
 
 -- rule: a machine without work is given back
 -- Within the hour.

@@ -26,7 +26,8 @@ static struct {
 	{ "engine_launch_undone", 0 }, { "engine_node_exists", 0 }, { "engine_attempt_settle", 0 },
 	{ "engine_attempt_shut", 0 }, { "engine_gang_settle", 0 }, { "engine_bill_write", 0 },
 	{ "engine_lost_write", 0 }, { "engine_credit_write", 0 }, { "engine_notice_handle", 0 },
-	{ "engine_presign_put", 0 }, { "engine_fleet_closed", 0 }, { "engine_preempt", 0 } };
+	{ "engine_presign_put", 0 }, { "engine_fleet_closed", 0 }, { "engine_preempt", 0 },
+	{ "engine_fleet_size", 0 }, { "engine_fleet_any_set", 0 } };
 
 static bool is_due(const struct pg_stmt *s)
 {

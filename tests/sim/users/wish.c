@@ -234,14 +234,25 @@ static void job_draw(struct wish_text *w, size_t k)
 	job_text(w, k, &d);
 }
 
+/* Half of them follow their queue, with spans short enough for a world. */
 static void fleet_draw(struct wish_text *w)
 {
+	int64_t nodes = profile_is(PROFILE_LARGE_CREWS) ? dice_us(5, 9)
+	    : one_in(3)                                 ? dice_us(2, 3)
+							: 1;
+	char size[160];
+
+	snprintf(size, sizeof(size), "%" PRId64, nodes);
+	if (one_in(2)) {
+		snprintf(size, sizeof(size),
+		    "{min: 0, max: %" PRId64 "}\nidle_timeout: 40s\nscale: {wait: 5s, cooldown: "
+		    "20s}",
+		    nodes);
+	}
 	snprintf(w->text, sizeof(w->text),
-	    "name: crew\nnodes: %" PRId64 "\nteam: research\nproject: sim\nresources:\n"
+	    "name: crew\nnodes: %s\nteam: research\nproject: sim\nresources:\n"
 	    "  accelerators: {A10G: 1, L4: 1, T4: 1}\n  use_spot: true\n",
-	    profile_is(PROFILE_LARGE_CREWS) ? dice_us(5, 9)
-		: one_in(3)                 ? dice_us(2, 3)
-					    : 1);
+	    size);
 	w->kind = WISH_FLEET;
 	w->fleet = "crew";
 	w->cancels = true;

@@ -2,8 +2,9 @@
 
 -- Submits a group of jobs in one transaction. The outcome of a row is 'made', if its job is stored
 -- with event and key. It is 'token' if the token was revoked or has expired meanwhile. It is
--- 'fleet' if no active fleet has this name or id. It is 'replay', 'busy' or 'mismatch' if the key
--- was used before (idem_answer). A job and the claim of its key stand or fall together. The caller sends each key
+-- 'fleet' if no active fleet has this name or id, and for 'any' if the team has none. It is
+-- 'replay', 'busy' or 'mismatch' if the key was used before (idem_answer). A job and the claim of
+-- its key stand or fall together. The caller sends each key
 -- once in a group. The reply that is stored with a key is head, fleet and tail after the id.
 -- Without a head it is 'ref:' and the id.
 -- name: api_jobs_submit
@@ -17,7 +18,9 @@
 -- writes: yes
 WITH g AS MATERIALIZED (
 	SELECT u.*, t.id AS token, f.id AS fleet_id, CASE WHEN t.id IS NOT NULL
-		AND (u.fleet = '' OR f.id IS NOT NULL) THEN nextval('job_id_seq') END AS id
+		AND (u.fleet = '' OR f.id IS NOT NULL OR (u.fleet = 'any' AND EXISTS (SELECT
+		FROM fleet x WHERE x.team = u.team AND x.state = 'ACTIVE')))
+		THEN nextval('job_id_seq') END AS id
 	FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
 		$19, $20, $21) WITH ORDINALITY u (at_us, name, owner, team, project, class, spec,
 		source, secrets, priority, fleet, deadline_us, baseline, not_before_us,
@@ -42,10 +45,10 @@ WITH g AS MATERIALIZED (
 ), j AS (
 	INSERT INTO job (id, name, owner, team, project, class, spec, source, secrets, state, state_us,
 		priority, fleet_id, deadline_us, created_us, queued_us, baseline, not_before_us,
-		budget_micros) OVERRIDING SYSTEM VALUE
+		budget_micros, fleet_any) OVERRIDING SYSTEM VALUE
 	SELECT id, name, owner, team, project, class, spec::jsonb, source, secrets::jsonb, 'QUEUED',
 		at_us, priority, fleet_id, deadline_us, at_us, at_us, baseline::jsonb,
-		not_before_us, budget_micros
+		not_before_us, budget_micros, fleet = 'any' AND fleet_id IS NULL
 	FROM g LEFT JOIN k USING (token_id, key)
 	WHERE id IS NOT NULL AND (key = '' OR k.key IS NOT NULL) ORDER BY id
 	RETURNING id, owner, created_us

@@ -28,7 +28,7 @@
 --   steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8,
 --   save_us int8, inflight bool, ran_us int8, live bool, not_before_us int8, rates text?,
 --   restart_us int8?, num_nodes int4, fleet_closed bool, ask int8, slice_ask int8,
---   budget_micros int8?, budget_left int8?
+--   budget_micros int8?, budget_left int8?, fleet_open bool
 -- writes: no
 -- lane: long
 WITH RECURSIVE w AS MATERIALIZED (
@@ -76,8 +76,9 @@ SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($6) THEN j.spec:
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)) AS live,
 	coalesce(j.not_before_us, 0), m.rates, m.restart_us, j.num_nodes,
-	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, j.ask, x.at AS slice_ask,
-	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $9, $10) END AS budget_left
+	NOT j.fleet_any AND EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, j.ask, x.at AS slice_ask,
+	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $9, $10) END AS budget_left,
+	j.fleet_any AND j.fleet_id IS NULL AS fleet_open
 FROM x JOIN job j ON j.id = x.id LEFT JOIN t ON t.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(CASE WHEN j.epoch > 0 THEN ARRAY[j.id]
 	ELSE ARRAY(SELECT e.id FROM job e WHERE e.name = j.name AND e.team = j.team AND e.epoch > 0 ORDER BY e.id DESC LIMIT 5) END) m ON true

@@ -1,7 +1,8 @@
 -- The size of fleets that follows demand.
 
 -- The queue counts no more jobs than the fleet can have units. A job that begins later waits from
--- then on.
+-- then on. Column nodes: [state, used, idle since, GPU, thousandths of GPUs] of each node. One
+-- statement reads queue and nodes, so that a job that gets a node counts once.
 -- name: engine_fleet_sizes
 -- params: after_id int8, most int8, at_us int8
 -- rows: many id int8, name text, team text, version int8, created_us int8, scaling text,
@@ -9,14 +10,14 @@
 --   size_look_us int8, size_next_us int8, size_open bool, size_slack_us int8, demand int4?,
 --   demand_unit text, demand_until_us int8, demand_by text, demand_version int8,
 --   metric_value float8?, metric_before float8?, metric_us int8, metric_tried_us int8,
---   metric_error text, queue_jobs int8, queue_milli int8, queue_oldest_us int8
+--   metric_error text, queue_jobs int8, queue_milli int8, queue_oldest_us int8, nodes text
 -- writes: no
 SELECT f.id, f.name, f.team, f.version, f.created_us, (f.spec->'scaling')::text,
 	coalesce(f.spec->>'gpus_of', ''), coalesce(f.spec #>> '{asks,0,gpus,0,gpu}', ''), f.size,
 	f.size_us, f.size_rule, f.size_why, f.size_look_us, f.size_next_us, f.size_open,
 	f.size_slack_us, f.demand, f.demand_unit, f.demand_until_us, f.demand_by, f.demand_version,
 	f.metric_value, f.metric_before, f.metric_us, f.metric_tried_us, f.metric_error, q.jobs,
-	q.milli, q.oldest
+	q.milli, q.oldest, n.list::text
 FROM (SELECT * FROM fleet WHERE state = 'ACTIVE' AND spec ? 'scaling' AND id > $1
 	ORDER BY id LIMIT $2) f
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'->>'unit'
@@ -27,6 +28,14 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'
 		FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED' AND j.cancel_us IS NULL
 			AND coalesce(j.not_before_us, 0) <= $3
 		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8) x) q
+CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state,
+		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+			AND (a.ended_us IS NULL OR NOT a.settled)),
+		greatest(coalesce(n.idle_since_us, 0), coalesce(n.ready_us, n.state_us)),
+		p.gpu_name, p.gpu_milli)), '[]') AS list
+	FROM node n JOIN pool p ON p.id = n.pool_id
+	WHERE n.fleet_id = f.id AND NOT node_stands_in(n)
+		AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n
 ORDER BY f.id
 
 -- Sets the size, at the version, size and demand that it was decided from. closing: the fleet has
@@ -72,3 +81,91 @@ WHERE id = $1 AND version = $2 AND size IS NOT DISTINCT FROM $3 AND demand_versi
 	AND state = 'ACTIVE'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 RETURNING id
+
+-- Jobs that take any fleet of their team, each with the active fleets of that team that have room.
+-- Column free: ready nodes without work. Column grow: nodes that the fleet may still add. The
+-- needs of jobs that named the fleet are taken off.
+-- name: engine_fleet_any
+-- params: most int8
+-- rows: many fleet_id int8, job_id int8, suits bool, free int8, grow int8
+-- writes: no
+WITH f AS MATERIALIZED (
+	SELECT f.id, f.team, f.spec, coalesce((f.spec->'scaling'->>'max')::int8,
+			greatest((f.spec->>'nodes')::int8, (f.spec->>'gpus')::int8)) AS most
+	FROM fleet f WHERE f.state = 'ACTIVE' AND EXISTS (SELECT FROM job j WHERE j.team = f.team
+		AND j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.fleet_any
+		AND j.fleet_id IS NULL)
+), g AS MATERIALIZED (
+	SELECT f.*, n.idle - q.jobs AS free, f.most - n.live - greatest(q.jobs - n.idle, 0) AS grow
+	FROM f, LATERAL (SELECT count(*) AS live, count(*) FILTER (WHERE n.state = 'READY'
+			AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
+				AND (a.ended_us IS NULL OR NOT a.settled))) AS idle
+		FROM node n WHERE n.fleet_id = f.id
+			AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n,
+		LATERAL (SELECT count(*) AS jobs FROM (SELECT FROM job j WHERE j.fleet_id = f.id
+			AND j.state = 'QUEUED' AND j.cancel_us IS NULL LIMIT f.most) x) q
+)
+SELECT g.id, j.id, EXISTS (SELECT FROM jsonb_array_elements(g.spec->'asks') x,
+		jsonb_array_elements(x->'gpus') y WHERE y->>'gpu' = j.gpu), g.free, g.grow
+FROM g, LATERAL (SELECT j.id, j.queued_us, coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu
+	FROM job j WHERE j.team = g.team AND j.state = 'QUEUED' AND j.cancel_us IS NULL
+		AND j.fleet_any AND j.fleet_id IS NULL
+	ORDER BY j.queued_us LIMIT least(greatest(g.free, 0) + greatest(g.grow, 0), $1)) j
+ORDER BY j.queued_us, j.id, g.id LIMIT $1 * 10
+
+-- Gives jobs the fleets that were chosen for them.
+-- name: engine_fleet_any_set
+-- params: pick[], at_us int8, fence int8
+-- rows_in: pick (job_id int8, fleet_id int8)
+-- rows: many id int8
+-- writes: yes
+WITH j AS (
+	UPDATE job SET fleet_id = x.fleet_id FROM unnest($1, $2) x (job_id, fleet_id), fleet f
+	WHERE job.id = x.job_id AND f.id = x.fleet_id AND f.state = 'ACTIVE'
+		AND job.state = 'QUEUED' AND job.cancel_us IS NULL AND job.fleet_any
+		AND job.fleet_id IS NULL
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+	RETURNING job.id, f.id AS fleet_id, f.name
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor)
+	SELECT $3, 'job', 'j' || id, id, 'FLEET',
+		'any fleet of its team: f' || fleet_id || ' ' || name || ' has room', 'engine'
+	FROM j
+)
+SELECT id FROM j
+
+-- A fleet that closes leaves its jobs of this kind to another one.
+-- name: engine_fleet_any_free
+-- params: fence int8
+-- rows: many id int8
+-- writes: yes
+UPDATE job SET fleet_id = NULL
+WHERE state = 'QUEUED' AND cancel_us IS NULL AND fleet_any AND fleet_id IS NOT NULL
+	AND NOT EXISTS (SELECT FROM fleet f WHERE f.id = job.fleet_id AND f.state = 'ACTIVE')
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $1 FOR KEY SHARE)
+RETURNING id
+
+-- Claims the queries that are due, the longest waiting first.
+-- name: engine_fleet_metrics
+-- params: most int8, at_us int8, fence int8
+-- rows: many id int8, url text, query text
+-- writes: yes
+-- wakes: none
+UPDATE fleet SET metric_tried_us = $2
+WHERE id IN (SELECT id FROM fleet WHERE state = 'ACTIVE' AND spec ? 'scaling'
+		AND spec->'scaling' ? 'metric'
+		AND (metric_tried_us + (spec->'scaling'->'metric'->>'every_us')::int8 <= $2
+			OR metric_tried_us > $2)
+		ORDER BY metric_tried_us LIMIT $1)
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
+RETURNING id, spec->'scaling'->'metric'->>'url', spec->'scaling'->'metric'->>'query'
+
+-- name: engine_fleet_metric_set
+-- params: id int8, answered bool, value float8, error text, at_us int8, fence int8
+-- rows: none
+-- writes: yes
+UPDATE fleet SET metric_before = CASE WHEN $2 THEN metric_value ELSE metric_before END,
+	metric_value = CASE WHEN $2 THEN $3 ELSE metric_value END,
+	metric_us = CASE WHEN $2 THEN $5 ELSE metric_us END, metric_error = $4
+WHERE id = $1 AND state = 'ACTIVE'
+	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)

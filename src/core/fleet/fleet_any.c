@@ -1,0 +1,56 @@
+/* Jobs that take any fleet of their team. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "core/fleet/fleet_size.h"
+
+/* The room left in a fleet. */
+struct left {
+	int64_t fleet_id, free, grow;
+};
+
+static struct left *left_find(struct left *list, size_t *n, const struct fleet_any *x)
+{
+	for (size_t i = 0; i < *n; i++) {
+		if (list[i].fleet_id == x->fleet_id) {
+			return &list[i];
+		}
+	}
+	list[*n] = (struct left){ x->fleet_id, MAX(x->free, 0), MAX(x->grow, 0) };
+	return &list[(*n)++];
+}
+
+static bool is_better(const struct fleet_any *x, const struct left *lx, const struct fleet_any *y,
+    const struct left *ly)
+{
+	if (x->suits != y->suits) {
+		return x->suits;
+	}
+	return (lx->free > 0) != (ly->free > 0) ? lx->free > 0 : lx->grow > ly->grow;
+}
+
+size_t fleet_any_choose(struct arena *a, struct fleet_any *list, size_t n)
+{
+	struct left *lefts = arena_array(a, n + 1, sizeof(*lefts)), *left, *best_left;
+	size_t lefts_n = 0, picked = 0, best;
+
+	for (size_t i = 0; i < n;) {
+		int64_t job = list[i].job_id;
+
+		best = SIZE_MAX;
+		best_left = NULL;
+		for (; i < n && list[i].job_id == job; i++) {
+			left = left_find(lefts, &lefts_n, &list[i]);
+			if (left->free + left->grow > 0 &&
+			    (best == SIZE_MAX ||
+				is_better(&list[i], left, &list[best], best_left))) {
+				best = i;
+				best_left = left;
+			}
+		}
+		if (best_left != NULL) {
+			*(best_left->free > 0 ? &best_left->free : &best_left->grow) -= 1;
+			list[picked++] = list[best];
+		}
+	}
+	return picked;
+}

@@ -1,0 +1,71 @@
+/* Gives each job that takes any fleet of its team one that has room (core/fleet/fleet_any.c). A job
+ * whose fleet closes gets another one. */
+#include "base/base.h"
+#include "core/fleet/fleet_size.h"
+#include "engine/launch/launch_priv.h"
+
+#define MOST 200 /* jobs of a fleet in a pass */
+#define PAUSE_US INT64_C(250000)
+
+struct any_state {
+	int64_t next_us; /* mono: the next pass begins */
+};
+
+static void fleets_read(struct step *s)
+{
+	struct recon *r = s->r;
+	struct q_engine_fleet_any_row *rows;
+	size_t n = q_engine_fleet_any_rows(&s->req, r->arena, &rows);
+	struct fleet_any *list = arena_array(r->arena, n + 1, sizeof(*list));
+	struct q_engine_fleet_any_set_pick *picks = arena_array(r->arena, n + 1, sizeof(*picks));
+	struct step *next;
+
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct fleet_any){ .job_id = rows[i].job_id,
+			.fleet_id = rows[i].fleet_id,
+			.suits = rows[i].suits,
+			.free = rows[i].free,
+			.grow = rows[i].grow };
+	}
+	n = fleet_any_choose(r->arena, list, n);
+	for (size_t i = 0; i < n; i++) {
+		picks[i].job_id = list[i].job_id;
+		picks[i].fleet_id = list[i].fleet_id;
+	}
+	if (n > 0) {
+		next = step_new(r, NULL, NULL);
+		STEP(next, engine_fleet_any_set,
+		    (&(struct q_engine_fleet_any_set){ .pick = picks,
+			.pick_n = n,
+			.at_us = engine_now(r->e),
+			.fence = r->epoch }));
+	}
+}
+
+static void jobs_freed(struct step *s)
+{
+	struct step *next = step_new(s->r, fleets_read, NULL);
+
+	STEP(next, engine_fleet_any, (&(struct q_engine_fleet_any){ .most = MOST }));
+}
+
+static void fleet_any_pass(struct recon *r, void *state)
+{
+	struct any_state *st = state;
+	int64_t now = loop_mono_us(r->e->loop);
+	struct step *s;
+
+	if (now < st->next_us) {
+		recon_later(r, st->next_us - now);
+		return;
+	}
+	st->next_us = now + PAUSE_US;
+	s = step_new(r, jobs_freed, NULL);
+	STEP(s, engine_fleet_any_free, (&(struct q_engine_fleet_any_free){ .fence = r->epoch }));
+}
+
+const struct recon_kind fleet_any_kind = { .name = "fleet_any",
+	.wakes = TOUCH_FLEET | TOUCH_NODE | TOUCH_ATTEMPT | TOUCH_JOB,
+	.idle_ticks = 10,
+	.state_size = sizeof(struct any_state),
+	.pass = fleet_any_pass };
