@@ -116,6 +116,10 @@ static void fleet_shown(struct areq *q)
 	json_object_set_new(doc, "plan", row->plan != NULL ? view_parse(row->plan) : json_null());
 	json_object_set_new(doc, "planned@",
 	    row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
+	json_object_set_new(doc, "moves",
+	    row->moves != NULL ? view_parse(row->moves) : json_null());
+	json_object_set_new(doc, "moves@",
+	    row->moves_us > 0 ? json_integer(row->moves_us) : json_null());
 	areq_json(q, status, doc);
 }
 

@@ -395,6 +395,19 @@ static const struct rule_break {
 	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = (SELECT min(id) FROM "
 	    "fleet)",
 	    NULL },
+	{ "a node of a fleet has one replacement",
+	    "DROP INDEX node_fleet_replacement; UPDATE node SET state = 'READY', gang_id = NULL, "
+	    "fleet_id = (SELECT min(id) FROM fleet), replaces_id = (SELECT min(id) FROM node)",
+	    NULL },
+	{ "a node of a fleet leaves for one that is ready",
+	    "UPDATE node SET fleet_id = (SELECT min(id) FROM fleet), replaces_id = NULL; UPDATE "
+	    "event SET event = 'DRAIN_ASKED', actor = 'engine' WHERE node_id IS NOT NULL",
+	    NULL },
+	{ "a fleet gives nothing back while its size stays",
+	    "UPDATE fleet SET updated_us = created_us; UPDATE node SET fleet_id = (SELECT min(id) "
+	    "FROM fleet); UPDATE event SET event = 'RELEASE', why = 'more than the fleet wants' "
+	    "WHERE node_id IS NOT NULL",
+	    NULL },
 	{ "a machine without work is given back",
 	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", hours_pass },
 	{ "a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'",
