@@ -217,6 +217,24 @@ static bool moves_bench(struct fleet_spec *f, struct market *m, size_t runs)
 	return same;
 }
 
+static bool movers_bench(struct market *m, struct resource_ask *res, size_t runs)
+{
+	bool good = true;
+
+	for (int32_t per_pool = 0; per_pool <= 2; per_pool += 2) {
+		struct fleet_spec f = { .asks = res,
+			.asks_n = 1,
+			.nodes = MOVERS,
+			.pools_min = 5,
+			.risk = 4,
+			.per_pool_max = per_pool,
+			.rebalance = { .at_once = 50, .per_zone = 50, .per_hour = 1000 } };
+
+		good = moves_bench(&f, m, runs) && good;
+	}
+	return good;
+}
+
 int main(int argc, char **argv)
 {
 	static struct gpu_ask gpu = { "A100-80GB", 1000 };
@@ -271,17 +289,7 @@ int main(int argc, char **argv)
 		f.asks_n = 1;
 		good = one_bench(cases[i].name, &f, &m, (size_t)runs) && good;
 	}
-	for (int32_t per_pool = 0; per_pool <= 2; per_pool += 2) {
-		struct fleet_spec f = { .asks = &res,
-			.asks_n = 1,
-			.nodes = MOVERS,
-			.pools_min = 5,
-			.risk = 4,
-			.per_pool_max = per_pool,
-			.rebalance = { .at_once = 50, .per_zone = 50, .per_hour = 1000 } };
-
-		good = moves_bench(&f, &m, (size_t)runs) && good;
-	}
+	good = movers_bench(&m, &res, (size_t)runs) && good;
 	arena_free(a);
 	return good ? 0 : 1;
 }

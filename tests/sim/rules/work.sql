@@ -33,21 +33,27 @@ WHERE x.n > (f.spec->>'nodes')::int
 
 -- rule: a node of a fleet has one replacement
 SELECT replaces_id AS id, 'n' || replaces_id || ' has ' || n AS words
-FROM (SELECT replaces_id, count(*) n FROM node WHERE fleet_id IS NOT NULL AND replaces_id IS NOT NULL AND state IN ('WANTED',
-	'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY') GROUP BY replaces_id HAVING count(*) > 1) x
+FROM (SELECT replaces_id, count(*) n FROM node
+	WHERE fleet_id IS NOT NULL AND replaces_id IS NOT NULL
+		AND state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
+	GROUP BY replaces_id HAVING count(*) > 1) x
 
 -- rule: a node of a fleet leaves for one that is ready
 SELECT e.id, 'n' || e.node_id || ': ' || e.why AS words
 FROM event e
 JOIN node o ON o.id = e.node_id AND o.fleet_id IS NOT NULL
-WHERE ((e.event = 'DRAIN_ASKED' AND e.actor = 'engine') OR (e.event = 'RELEASE' AND e.why LIKE 'n% replaces it'))
-	AND NOT EXISTS (SELECT FROM node n WHERE n.replaces_id = o.id AND n.fleet_id = o.fleet_id AND n.ready_us <= e.at_us + :skew)
+WHERE ((e.event = 'DRAIN_ASKED' AND e.actor = 'engine')
+		OR (e.event = 'RELEASE' AND e.why LIKE 'n% replaces it'))
+	AND NOT EXISTS (SELECT FROM node n
+		WHERE n.replaces_id = o.id AND n.fleet_id = o.fleet_id
+			AND n.ready_us <= e.at_us + :skew)
 
 -- rule: a fleet gives nothing back while its size stays
 SELECT f.id, 'f' || f.id || ' gave n' || n.id || ' back' AS words
 FROM fleet f
 JOIN node n ON n.fleet_id = f.id
-JOIN event e ON e.node_id = n.id AND e.event IN ('RELEASE', 'UNWANTED') AND e.why = 'more than the fleet wants'
+JOIN event e ON e.node_id = n.id AND e.event IN ('RELEASE', 'UNWANTED')
+	AND e.why = 'more than the fleet wants'
 WHERE f.updated_us = f.created_us AND coalesce((f.spec->>'on_demand_floor')::int, 0) = 0
 
 -- rule: a machine without work is given back
