@@ -90,11 +90,12 @@ static const struct ctl_opt node_rm_opts[] = {
 };
 static const struct ctl_opt rebalance_opts[] = {
 	{ "dry-run", 0, NULL, "only show the moves and their reasons", NULL },
+	{ "fleet", 0, "FLEET", "only this fleet, by its id or name", NULL },
 	{ "timeout", 0, "SECONDS", "time to wait for the outcome (default 120)", NULL }, END
 };
 static const struct ctl_opt moves_opts[] = {
 	{ "since", 0, "TIME", "start: a time, or a duration back such as 7d (default 30d)", NULL },
-	END
+	{ "fleet", 0, "FLEET", "only moves of this fleet, by its id or name", "fleet" }, END
 };
 static const struct ctl_opt cost_opts[] = {
 	{ "by", 'b', "LIST",
@@ -279,7 +280,7 @@ const struct ctl_cmd ctl_commands[] = {
 	    NULL, cmd_node_drain, CTL_OUT },
 	{ "node", "rm", "NODE", 1, 1, "terminate a node after checkpointing its job", node_rm_opts,
 	    cmd_node_rm, CTL_OUT },
-	{ "rebalance", "", "", 0, 0, "move running jobs to save money", rebalance_opts,
+	{ "rebalance", "", "", 0, 0, "move running jobs and fleets to save money", rebalance_opts,
 	    cmd_rebalance, CTL_OUT },
 	{ "rebalance", "report", "", 0, 0, "show what the moves earned, compared with staying",
 	    moves_opts, cmd_rebalance_report, LIST },

@@ -34,14 +34,16 @@ static const struct route rows[] = {
 	ROUTE("DELETE", "/v1/nodes/{node}", LEAD, delete_node, 0, "force", 202, NULL, "NodeDetail",
 	    "Terminates a node. A running job is checkpointed first; `force=1` skips that."),
 	ROUTE_CREATE("/v1/rebalance", ENGINEER, post_rebalance, show_rebalance, ROUTE_BODY_SMALL,
-	    202, "RebalanceAsk", "Rebalance", "Requests a rebalancing pass."),
+	    202, "RebalanceAsk", "Rebalance",
+	    "Requests a rebalancing pass over the running jobs and the fleets, or over one "
+	    "fleet."),
 	ROUTE("GET", "/v1/rebalance/{decision}", VIEWER, get_rebalance, 0, "timeout_s", 200, NULL,
 	    "Rebalance",
 	    "Shows the outcome of a rebalancing pass. `timeout_s` holds the reply until it is "
 	    "done."),
-	ROUTE_READ("/v1/moves", get_moves, "since", "Moves",
+	ROUTE_READ("/v1/moves", get_moves, "since fleet", "Moves",
 	    "Lists planned moves since `since` (default: 30 days ago), each with the cost of "
-	    "staying and the amount earned."),
+	    "staying and the amount earned. `fleet` is a fleet's id or name."),
 };
 
 const struct route_table fleet_routes = { rows, ARRAY_LEN(rows) };

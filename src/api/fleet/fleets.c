@@ -119,6 +119,10 @@ static void fleet_shown(struct areq *q)
 	json_object_set_new(doc, "size", view_parse(row->size));
 	json_object_set_new(doc, "demand", view_parse(row->demand));
 	json_object_set_new(doc, "on_demand$", json_integer(row->on_demand_micros));
+	json_object_set_new(doc, "moves",
+	    row->moves != NULL ? view_parse(row->moves) : json_null());
+	json_object_set_new(doc, "moves@",
+	    row->moves_us > 0 ? json_integer(row->moves_us) : json_null());
 	areq_json(q, status, doc);
 }
 

@@ -41,6 +41,10 @@ static void rebalance_asked(struct areq *q)
 		areq_fail(q, SPOT_INTERNAL, "the request was not written");
 		return;
 	}
+	if (!row->known) {
+		areq_fail(q, SPOT_NOT_FOUND, "no active fleet '%s'", (const char *)q->own);
+		return;
+	}
 	if (idem_overtaken(q, row->id)) {
 		return;
 	}
@@ -51,8 +55,9 @@ static void rebalance_asked(struct areq *q)
 
 void post_rebalance(struct areq *q)
 {
-	static const char *const known[] = { "dry_run", NULL };
+	static const char *const known[] = { "dry_run", "fleet", NULL };
 	struct spot_err err = { 0 };
+	const char *fleet = "";
 	bool dry_run = false;
 	json_t *body;
 
@@ -65,10 +70,16 @@ void post_rebalance(struct areq *q)
 			areq_problem(q, 400, &err, "dry_run");
 			return;
 		}
+		fleet = arena_strdup(q->arena, json_str(body, "fleet", "", &err));
+		if (err.rc != SPOT_OK) {
+			areq_problem(q, 400, &err, "fleet");
+			return;
+		}
 	}
+	q->own = arena_strdup(q->arena, fleet);
 	SQL(q, api_rebalance_ask, rebalance_asked, .dry_run = dry_run, .actor = q->who.name,
 	    .at_us = q->now_us, .token_id = q->who.token_id,
-	    .idem_key = q->idem_key ? q->idem_key : "");
+	    .idem_key = q->idem_key ? q->idem_key : "", .fleet = fleet);
 }
 
 /* ---- earnings of moves ----------------------------------------------------------------------- */
@@ -90,5 +101,5 @@ void get_moves(struct areq *q)
 		return;
 	}
 	SQL(q, api_rebalance_report, moves_done, .since_us = since, .at_us = q->now_us,
-	    .most = MOVES_SHOWN);
+	    .most = MOVES_SHOWN, .fleet = areq_query(q, "fleet") ? areq_query(q, "fleet") : "");
 }

@@ -152,6 +152,10 @@ static const struct row_metric {
 	{ "spot_moves_total", "kind",
 	    "Planned moves begun: rebalance, return (to spot), park (leave on-demand and wait for "
 	    "spot)." },
+	{ "spot_fleet_moves_total", "what",
+	    "Nodes of fleets that moved: begun, done (the old node left), refused (the new one "
+	    "never "
+	    "came)." },
 	{ "spot_moves_usd", "what",
 	    "Moves of the last 30 days: predicted saving, cost of staying at the price of that "
 	    "time, amount paid, difference (earned). The report of 'spotctl rebalance report' "

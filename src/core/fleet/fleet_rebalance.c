@@ -88,7 +88,7 @@ void fleet_rebalance_read(struct arena *a, const json_t *j, struct fleet_rebalan
     struct spot_err *err)
 {
 	if (j == NULL) {
-		return; /* a fleet of before 0043 */
+		return; /* a fleet stored before moves */
 	}
 	ret->off = !json_bool(j, "enabled", true, err);
 	ret->at_once = (int32_t)json_i64(j, "at_once", 0, err);

@@ -5,7 +5,7 @@
  * for return_hold, as if a person had asked for it. The job goes on there (bind.c).
  *
  * By itself the reconciler only moves nodes from on demand to spot. All other moves are asked for
- * (rebalance.c). Once a minute it stores with each fleet why its nodes are where they are.
+ * (rebalance.c). Twice a minute it stores with each fleet why its nodes are where they are.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -14,7 +14,7 @@
 
 #define PAGE 64
 #define DUE_MOST 8 /* fleets judged in a pass of its own */
-#define SHOWN_US (60 * SPOT_US_PER_S)
+#define SHOWN_US (30 * SPOT_US_PER_S)
 #define MOVE_TICKS 5
 /* time that a drain leaves for saving, as for a person's */
 #define DRAIN_US (15 * 60 * SPOT_US_PER_S)

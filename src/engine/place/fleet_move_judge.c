@@ -117,10 +117,15 @@ static void node_fill(struct recon *r, const struct q_engine_fleet_move_nodes_ro
 	ret->fixed = node_fixed(r, n, ret);
 }
 
+static bool node_leaves(const struct q_engine_fleet_move_nodes_row *n)
+{
+	return n->state == NODE_DRAINING || n->state == NODE_TERMINATING;
+}
+
 /* A pair counts at its new place: the moves after this one must hold there. */
 static bool node_counted(const struct q_engine_fleet_move_nodes_row *n)
 {
-	return n->state != NODE_DRAINING && n->state != NODE_TERMINATING && !n->has_replacement_id;
+	return !node_leaves(n) && !n->has_replacement_id;
 }
 
 static void have_add(struct recon *r, struct fleet_judged *j,
@@ -154,7 +159,7 @@ static void nodes_take(struct recon *r, struct fleet_judged *j)
 	for (size_t i = 0; i < j->rows_n; i++) {
 		const struct q_engine_fleet_move_nodes_row *n = &j->rows[i];
 
-		if (n->has_replacement_id) {
+		if (n->has_replacement_id && n->state != NODE_TERMINATING) {
 			j->leaving[j->in.leaving_n++] =
 			    (struct fleet_leaving){ n->provider, n->region, n->zone };
 		}
@@ -338,7 +343,7 @@ static void answer_add(struct recon *r, struct fleet_moving *m, const struct fle
 	for (size_t i = 0; i < j->rows_n; i++) {
 		const struct q_engine_fleet_move_nodes_row *n = &j->rows[i];
 
-		if (n->has_replacement_id) {
+		if (n->has_replacement_id && !node_leaves(n)) {
 			json_array_append_new(m->kept, node_json(j, n, away_words(r, n)));
 		}
 	}

@@ -181,6 +181,24 @@ int cmd_fleet_ls(struct ctl *c)
 	    "no fleets; 'spotctl fleet create FILE' creates one");
 }
 
+/* Why each node is where it is, and its next move. */
+static int show_reasons(struct ctl *c, json_t *fleet)
+{
+	static const struct column reasons[] = { { "NODE", "node", CELL_TEXT, ALWAYS },
+		{ "JOB", "job", CELL_TEXT, SPARE_1 }, { "TO", "to", CELL_PLACE, ALWAYS },
+		{ "WHY IT STAYS OR MOVES", "why", CELL_TEXT, ALWAYS }, { 0 } };
+	const json_t *doc = json_object_get(fleet, "moves");
+	AUTO(json) json_t *list = json_array();
+
+	if (!json_is_object(doc)) {
+		return CTL_OK;
+	}
+	json_array_extend(list, json_object_get(doc, "moves"));
+	json_array_extend(list, json_object_get(doc, "kept"));
+	putchar('\n');
+	return render_list(c, fleet, list, reasons, "no nodes yet");
+}
+
 int cmd_fleet_show(struct ctl *c)
 {
 	static const struct column nodes[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
@@ -199,6 +217,9 @@ int cmd_fleet_show(struct ctl *c)
 		putchar('\n');
 		rc =
 		    render_list(c, r.json, json_object_get(r.json, "nodes"), nodes, "no nodes yet");
+		if (rc == CTL_OK) {
+			rc = show_reasons(c, r.json);
+		}
 		if (rc == CTL_OK && json_is_object(json_object_get(r.json, "plan"))) {
 			putchar('\n');
 			rc = show_plan(c, json_object_get(r.json, "plan"));

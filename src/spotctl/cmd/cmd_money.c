@@ -132,28 +132,41 @@ int cmd_cost(struct ctl *c)
 
 /* ---- rebalance ------------------------------------------------------------------------------- */
 
-static int show_moves(struct ctl *c, json_t *out, bool dry)
+/* The items of a list that are about fleets, or those about jobs. */
+static json_t *moves_of(const json_t *list, bool fleets)
 {
-	static const struct column cols[] = { { "JOB", "job", CELL_TEXT, ALWAYS },
-		{ "FROM", "from", CELL_PLACE, ALWAYS },
-		{ "TYPE", "from.instance_type", CELL_TEXT, SPARE_2 },
-		{ "TO", "to", CELL_PLACE, ALWAYS },
-		{ "TYPE", "to.instance_type", CELL_TEXT, ALWAYS },
-		{ "SAVES", "saving_micros", CELL_USD, ALWAYS },
-		{ "COSTS", "cost_micros", CELL_USD, SPARE_1 }, { "WHY", "why", CELL_TEXT, ALWAYS },
-		{ 0 } };
-	json_t *moves = json_object_get(out, "moves"), *kept = json_object_get(out, "kept"), *k;
+	json_t *out = json_array(), *k;
 	size_t i;
-	int rc;
 
-	if (c->format == FORMAT_NAME) {
-		json_array_foreach (moves, i, k) {
-			printf("%s\n", text_clean(c->arena, json_str(k, "job", "", NULL)));
+	json_array_foreach (list, i, k) {
+		if ((json_object_get(k, "fleet") != NULL) == fleets) {
+			json_array_append(out, k);
 		}
-		return CTL_OK;
 	}
-	rc = render_list(c, out, moves, cols,
-	    "nothing to move: every running job is in the best place");
+	return out;
+}
+
+static const struct column job_moves[] = { { "JOB", "job", CELL_TEXT, ALWAYS },
+	{ "FROM", "from", CELL_PLACE, ALWAYS },
+	{ "TYPE", "from.instance_type", CELL_TEXT, SPARE_2 }, { "TO", "to", CELL_PLACE, ALWAYS },
+	{ "TYPE", "to.instance_type", CELL_TEXT, ALWAYS },
+	{ "SAVES", "saving_micros", CELL_USD, ALWAYS },
+	{ "COSTS", "cost_micros", CELL_USD, SPARE_1 }, { "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
+static const struct column node_moves[] = { { "FLEET", "fleet", CELL_TEXT, ALWAYS },
+	{ "NODE", "node", CELL_TEXT, ALWAYS }, { "JOB", "job", CELL_TEXT, SPARE_2 },
+	{ "FROM", "from", CELL_PLACE, ALWAYS }, { "MARKET", "from.market", CELL_TEXT, SPARE_1 },
+	{ "TO", "to", CELL_PLACE, ALWAYS }, { "MARKET", "to.market", CELL_TEXT, ALWAYS },
+	{ "SAVES", "saving_micros", CELL_USD, ALWAYS },
+	{ "COSTS", "cost_micros", CELL_USD, SPARE_1 }, { "WHY", "why", CELL_TEXT, WIDE }, { 0 } };
+static const struct column node_stays[] = { { "FLEET", "fleet", CELL_TEXT, ALWAYS },
+	{ "NODE", "node", CELL_TEXT, ALWAYS }, { "JOB", "job", CELL_TEXT, SPARE_1 },
+	{ "STAYS", "why", CELL_TEXT, ALWAYS }, { 0 } };
+
+static void say_kept(struct ctl *c, json_t *kept)
+{
+	json_t *k;
+	size_t i;
+
 	if (c->format == FORMAT_WIDE) {
 		json_array_foreach (kept, i, k) {
 			say("%s stays: %s", json_str(k, "job", "?", NULL),
@@ -162,7 +175,60 @@ static int show_moves(struct ctl *c, json_t *out, bool dry)
 	} else if (c->format == FORMAT_TABLE && json_array_size(kept) > 0) {
 		say("%zu stay where they are (-o wide shows the reasons)", json_array_size(kept));
 	}
-	if (dry && json_array_size(moves) > 0 && c->format != FORMAT_JSON) {
+}
+
+static int show_fleet_moves(struct ctl *c, json_t *out, bool dry)
+{
+	AUTO(json) json_t *moves = moves_of(json_object_get(out, "moves"), true);
+	AUTO(json) json_t *kept = moves_of(json_object_get(out, "kept"), true);
+	int rc = CTL_OK;
+
+	if (json_array_size(moves) + json_array_size(kept) == 0) {
+		return CTL_OK;
+	}
+	putchar('\n');
+	rc = render_list(c, out, moves, node_moves, "no node of a fleet moves now");
+	if (rc == CTL_OK && (dry || c->format == FORMAT_WIDE) && json_array_size(kept) > 0) {
+		putchar('\n');
+		rc = render_list(c, out, kept, node_stays, "");
+	}
+	return rc;
+}
+
+static void name_moves(struct ctl *c, const json_t *moves)
+{
+	json_t *k;
+	size_t i;
+
+	json_array_foreach (moves, i, k) {
+		const char *node = json_str(k, "node", NULL, NULL);
+
+		printf("%s\n",
+		    text_clean(c->arena, node != NULL ? node : json_str(k, "job", "", NULL)));
+	}
+}
+
+static int show_moves(struct ctl *c, json_t *out, bool dry)
+{
+	json_t *all = json_object_get(out, "moves");
+	AUTO(json) json_t *moves = moves_of(all, false);
+	AUTO(json) json_t *kept = moves_of(json_object_get(out, "kept"), false);
+	bool table = c->format == FORMAT_TABLE || c->format == FORMAT_WIDE;
+	int rc = CTL_OK;
+
+	if (c->format == FORMAT_NAME) {
+		name_moves(c, all);
+		return CTL_OK;
+	}
+	if (!table || json_str(out, "fleet", NULL, NULL) == NULL) {
+		rc = render_list(c, out, table ? moves : all, job_moves,
+		    "nothing to move: every running job is in the best place");
+		say_kept(c, kept);
+	}
+	if (rc == CTL_OK && table) {
+		rc = show_fleet_moves(c, out, dry);
+	}
+	if (dry && json_array_size(all) > 0 && c->format != FORMAT_JSON) {
 		say("dry run: nothing was moved");
 	}
 	return rc;
@@ -193,15 +259,18 @@ int cmd_rebalance(struct ctl *c)
 	const char *timeout = opt_value(c, "timeout"), *id;
 	bool dry = opt_flag(c, "dry-run");
 	int64_t wait_s = 120, until;
+	AUTO(json) json_t *ask = json_pack("{s:b}", "dry_run", dry);
 	struct reply r;
 	int rc;
 
+	if (opt_value(c, "fleet") != NULL) {
+		json_object_set_new(ask, "fleet", json_string(opt_value(c, "fleet")));
+	}
 	if (timeout != NULL && !parse_i64(timeout, 1, 86400, &wait_s)) {
 		say("spotctl rebalance: --timeout must be seconds, not '%s'", timeout);
 		return CTL_USAGE;
 	}
-	rc = conn_send(c, "POST", "/v1/rebalance", NULL,
-	    dry ? STR_LIT("{\"dry_run\":true}") : STR_LIT("{\"dry_run\":false}"), &r);
+	rc = conn_send(c, "POST", "/v1/rebalance", NULL, str_from(json_text(c->arena, ask)), &r);
 	if (rc != CTL_OK) {
 		return rc;
 	}
@@ -233,8 +302,8 @@ int cmd_rebalance_report(struct ctl *c)
 {
 	static const struct column cols[] = { { "AT", "at", CELL_TIME, ALWAYS },
 		{ "KIND", "kind", CELL_TEXT, SPARE_3 }, { "JOB", "job", CELL_TEXT, ALWAYS },
-		{ "FROM", "from", CELL_TEXT, ALWAYS }, { "TO", "to", CELL_TEXT, ALWAYS },
-		{ "HOURS", "hours", CELL_HOURS, SPARE_3 },
+		{ "FLEET", "fleet", CELL_TEXT, ALWAYS }, { "FROM", "from", CELL_TEXT, ALWAYS },
+		{ "TO", "to", CELL_TEXT, ALWAYS }, { "HOURS", "hours", CELL_HOURS, SPARE_3 },
 		{ "EXPECTED", "saving_micros", CELL_USD, ALWAYS },
 		{ "STAYING", "stay_micros", CELL_USD, SPARE_2 },
 		{ "PAID", "paid_micros", CELL_USD, SPARE_1 },
@@ -243,8 +312,13 @@ int cmd_rebalance_report(struct ctl *c)
 		{ 0 } };
 	char *query = arena_strdup(c->arena, "");
 	struct reply r;
+	const char *fleet = opt_value(c, "fleet");
 	int rc = time_param(c, "since", &query);
 
+	if (fleet != NULL) {
+		query = arena_printf(c->arena, "%s&fleet=%s", query,
+		    url_encode(c->arena, fleet, false));
+	}
 	rc = rc != CTL_OK ? rc
 			  : conn_get(c,
 				arena_printf(c->arena, "/v1/moves%s%s", *query ? "?" : "",

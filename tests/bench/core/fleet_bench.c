@@ -1,6 +1,7 @@
 /*
  * Allocating fleets: 10,000 nodes (or as many GPUs) over 50,000 pools of a market like the clouds',
- * under limits of several kinds. Prints the gap to the lower bound. Random markets, seeded; the
+ * under limits of several kinds. Prints the gap to the lower bound. Then a rebalancing pass over
+ * 1,000 nodes. Random markets, seeded; the
  * plan must be the same on every run.
  *
  *   fleet_bench [RUNS]
@@ -10,7 +11,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/text/str.h"
-#include "core/fleet/fleet.h"
+#include "core/fleet/fleet_move.h"
 #include "core/hazard/hazard.h"
 
 #define POOLS 50000
@@ -127,6 +128,113 @@ static bool one_bench(const char *name, const struct fleet_spec *f, const struct
 	return same;
 }
 
+/* ---- a rebalancing pass ---------------------------------------------------------------------- */
+
+#define MOVERS 1000
+#define MOVES_US 1000000 /* a pass over MOVERS nodes and POOLS pools takes no longer */
+
+/* A fleet as it was planned, each node on a job. */
+static void held_make(struct arena *a, const struct fleet_plan *p, struct fleet_move_in *in)
+{
+	struct fleet_have *have = arena_array(a, p->n + 1, sizeof(*have));
+	struct fleet_move_node *nodes = arena_array(a, MOVERS + 1, sizeof(*nodes));
+	struct fleet_ask *ask = arena_alloc(a, sizeof(*ask));
+
+	*ask = *in->ask;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct offer *o = p->picks[i].score->offer;
+
+		have[i] = (struct fleet_have){ .pool_id = o->pool_id,
+			.zone = o->zone,
+			.region = o->region,
+			.provider = o->provider,
+			.market = o->market,
+			.gpu_milli = o->gpu_milli,
+			.nodes = p->picks[i].nodes,
+			.offer = o,
+			.price_micros = o->price_micros };
+		for (int32_t k = 0; k < have[i].nodes && in->n < MOVERS; k++) {
+			nodes[in->n++] = (struct fleet_move_node){ .node_id = (int64_t)in->n + 1,
+				.job_id = 1,
+				.pool_id = o->pool_id,
+				.price_micros = o->price_micros,
+				.save_us = 20 * SPOT_US_PER_S,
+				.restart_us = 60 * SPOT_US_PER_S };
+		}
+	}
+	ask->have = have;
+	ask->have_n = p->n;
+	in->ask = ask;
+	in->nodes = nodes;
+}
+
+/* All nodes of the fleet become three times as dear: every one of them would move. */
+static bool moves_bench(struct fleet_spec *f, struct market *m, size_t runs)
+{
+	static struct supply_policy supply;
+	struct fleet_move_policy policy = { &supply, 8 * SPOT_US_PER_HOUR };
+	struct fleet_ask ask = { .spec = f,
+		.scores = m->scores,
+		.scores_n = POOLS,
+		.hazards = m->hazards };
+	struct fleet_move_in in = { .ask = &ask, .policy = &policy, .now_us = NOW };
+	int64_t *us = calloc(runs, sizeof(*us)), after = 0;
+	struct arena *a = arena_new((size_t)1 << 30), *part = arena_new((size_t)1 << 30);
+	struct fleet_moves out = { 0 };
+	struct fleet_plan p;
+	bool same = true;
+
+	if (us == NULL) {
+		abort();
+	}
+	supply_policy_default(&supply);
+	fleet_plan_make(a, &ask, &p);
+	held_make(a, &p, &in);
+	for (size_t i = 0; i < p.n; i++) {
+		size_t at = (size_t)(p.picks[i].score - m->scores);
+
+		m->scores[at].total_micros *= 3;
+	}
+	for (size_t i = 0; i < runs; i++) {
+		int64_t t0 = bench_us();
+
+		fleet_moves_choose(part, &in, &out);
+		us[i] = bench_us() - t0;
+		same = same && (i == 0 || after == out.after_micros);
+		after = out.after_micros;
+		arena_reset(part);
+	}
+	printf("moves of %zu nodes in %zu pools over %d pools, %zu runs: p50 %.1f ms, p99 %.1f ms "
+	       "of "
+	       "CPU; %zu begin, %zu wait, %zu pairs; %s, floor %s\n",
+	    in.n, p.n, POOLS, runs, bench_ms(us, runs, 50), bench_ms(us, runs, 99), out.now,
+	    out.n - out.now, out.weighed, same ? "the same on every run" : "DIFFERS between runs",
+	    bench_ms(us, runs, 50) * 1000 <= MOVES_US ? "kept" : "MISSED");
+	same = same && bench_ms(us, runs, 50) * 1000 <= MOVES_US;
+	arena_free(part);
+	arena_free(a);
+	free(us);
+	return same;
+}
+
+static bool movers_bench(struct market *m, struct resource_ask *res, size_t runs)
+{
+	bool good = true;
+
+	for (int32_t per_pool = 0; per_pool <= 2; per_pool += 2) {
+		struct fleet_spec f = { .asks = res,
+			.asks_n = 1,
+			.nodes = MOVERS,
+			.pools_min = 5,
+			.risk = 4,
+			.per_pool_max = per_pool,
+			.rebalance = { .at_once = 50, .per_zone = 50, .per_hour = 1000 } };
+
+		good = moves_bench(&f, m, runs) && good;
+	}
+	return good;
+}
+
 int main(int argc, char **argv)
 {
 	static struct gpu_ask gpu = { "A100-80GB", 1000 };
@@ -181,6 +289,7 @@ int main(int argc, char **argv)
 		f.asks_n = 1;
 		good = one_bench(cases[i].name, &f, &m, (size_t)runs) && good;
 	}
+	good = movers_bench(&m, &res, (size_t)runs) && good;
 	arena_free(a);
 	return good ? 0 : 1;
 }

@@ -71,5 +71,11 @@ void check_boots(void);
 	"WHERE coalesce(ended_us > created_us + 1, true) LIMIT 1"
 /* breaks.c: breaks each rule on purpose, at the end of a seed, and counts which rules noticed. */
 void breaks_all(void);
+struct rule_break {
+	const char *rule, *sql;
+	void (*act)(void); /* NULL: the rows are looked at */
+};
+extern const struct rule_break breaks_fleets[];
+extern const size_t breaks_fleets_n;
 
 #endif

@@ -26,6 +26,9 @@ static void check_numbers(void)
 	check_rule("a job is sought one machine at a time");
 	check_rule("a fleet is not larger than it was asked to be");
 	check_rule("a fleet gives back no machine with work");
+	check_rule("a node of a fleet has one replacement");
+	check_rule("a node of a fleet leaves for one that is ready");
+	check_rule("a fleet gives nothing back while its size stays");
 	check_rule("a machine without work is given back");
 }
 
@@ -270,6 +273,9 @@ void check_work_seen(void)
 	state_note("a job left for one of higher priority",
 	    "SELECT count(*) FROM decision WHERE kind = 'preempted'");
 	state_note("a fleet was closed", "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	state_note("a node of a fleet moved",
+	    "SELECT count(*) FROM node WHERE fleet_id IS NOT NULL AND replaces_id IS NOT NULL AND "
+	    "ready_us IS NOT NULL");
 	state_note("a job ran on a fleet",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id WHERE n.fleet_id IS "
 	    "NOT NULL");

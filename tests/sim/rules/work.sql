@@ -28,7 +28,7 @@ FROM (SELECT job_id, count(*) n FROM node WHERE state IN ('WANTED', 'LAUNCHING',
 -- rule: a fleet is not larger than it was asked to be
 SELECT f.id, 'f' || f.id || ' has ' || x.n AS words
 FROM fleet f, LATERAL (SELECT count(*) n FROM node n WHERE n.fleet_id = f.id AND n.state IN ('WANTED',
-	'LAUNCHING', 'BOOTING', 'READY')) x
+	'LAUNCHING', 'BOOTING', 'READY') AND NOT node_stands_in(n)) x
 WHERE x.n > coalesce((f.spec->'scaling'->>'max')::int, (f.spec->>'nodes')::int)
 
 -- rule: a fleet gives back no machine with work
@@ -36,6 +36,32 @@ SELECT e.node_id AS id, 'n' || e.node_id || ' with an attempt of j' || a.job_id 
 FROM event e JOIN attempt a ON a.node_id = e.node_id
 WHERE e.entity = 'node' AND e.event = 'RELEASE' AND e.why = 'idle, and more than the fleet wants'
 	AND a.created_us < e.at_us AND coalesce(a.ended_us > e.at_us, true)
+
+-- rule: a node of a fleet has one replacement
+SELECT replaces_id AS id, 'n' || replaces_id || ' has ' || n AS words
+FROM (SELECT replaces_id, count(*) n FROM node
+	WHERE fleet_id IS NOT NULL AND replaces_id IS NOT NULL
+		AND state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
+	GROUP BY replaces_id HAVING count(*) > 1) x
+
+-- rule: a node of a fleet leaves for one that is ready
+SELECT e.id, 'n' || e.node_id || ': ' || e.why AS words
+FROM event e
+JOIN node o ON o.id = e.node_id AND o.fleet_id IS NOT NULL
+WHERE ((e.event = 'DRAIN_ASKED' AND e.actor = 'engine')
+		OR (e.event = 'RELEASE' AND e.why LIKE 'n% replaces it'))
+	AND NOT EXISTS (SELECT FROM node n
+		WHERE n.replaces_id = o.id AND n.fleet_id = o.fleet_id
+			AND n.ready_us <= e.at_us + :skew)
+
+-- rule: a fleet gives nothing back while its size stays
+SELECT f.id, 'f' || f.id || ' gave n' || n.id || ' back' AS words
+FROM fleet f
+JOIN node n ON n.fleet_id = f.id
+JOIN event e ON e.node_id = n.id AND e.event IN ('RELEASE', 'UNWANTED')
+	AND e.why = 'more than the fleet wants'
+WHERE f.updated_us = f.created_us AND f.spec->'scaling' IS NULL
+	AND coalesce((f.spec->>'on_demand_floor')::int, 0) = 0
 
 -- rule: a machine without work is given back
 -- Within the hour.

@@ -41,13 +41,14 @@ ORDER BY f.id DESC
 -- name: api_fleet
 -- params: id int8
 -- rows: 0..1 version int8, team text, state fleet_state, spec text, doc text, nodes text,
---   plan text?, plan_us int8, size text, demand text, on_demand_micros int8
+--   plan text?, plan_us int8, size text, demand text, on_demand_micros int8, moves text?,
+--   moves_us int8
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
 		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes,
 	f.plan::text, f.plan_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text,
-	fleet_on_demand_micros(f)
+	fleet_on_demand_micros(f), f.moves::text, f.moves_us
 FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
 
 -- The fleet of that name: the one that is not closed, else the newest.
@@ -215,28 +216,39 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
+-- Column known: the fleet exists; '' asks for all jobs and fleets.
 -- name: api_rebalance_ask
--- params: dry_run bool, actor text, at_us int8, token_id int8, idem_key text
--- rows: 1 id int8, woken bool
+-- params: dry_run bool, actor text, at_us int8, token_id int8, idem_key text, fleet text
+-- rows: 1 id int8, woken bool, known bool
 -- writes: yes
 WITH k AS MATERIALIZED (
 	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR UPDATE
+), f AS MATERIALIZED (
+	SELECT id FROM fleet WHERE state = 'ACTIVE' AND ('f' || id = $6 OR name = $6)
+	ORDER BY 'f' || id = $6 DESC LIMIT 1
 ), d AS (
 	INSERT INTO decision (at_us, kind, inputs, outcome, why)
-	SELECT $3, 'rebalance_request', jsonb_build_object('dry_run', $1, 'by', $2), '{"state":"pending"}', ''
-	WHERE $5 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id
+	SELECT $3, 'rebalance_request', jsonb_build_object('dry_run', $1, 'by', $2)
+		|| coalesce((SELECT jsonb_build_object('fleet', id) FROM f), '{}'),
+		'{"state":"pending"}', ''
+	WHERE ($5 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL))
+		AND ($6 = '' OR EXISTS (SELECT FROM f)) RETURNING id
 ), i AS (
-	UPDATE idempotency SET status = 202, response = 'ref:d' || d.id FROM d WHERE token_id = $4 AND key = $5
+	UPDATE idempotency SET status = 202, response = 'ref:d' || d.id FROM d
+	WHERE token_id = $4 AND key = $5
 )
-SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM d
-UNION ALL SELECT 0, false WHERE $5 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
+SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, true FROM d
+UNION ALL SELECT 0, false, $6 = '' OR EXISTS (SELECT FROM f)
+WHERE ($6 <> '' AND NOT EXISTS (SELECT FROM f))
+	OR ($5 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL))
 
 -- name: api_rebalance
 -- params: id int8
 -- rows: 0..1 state text, doc text
 -- writes: no
 SELECT coalesce(outcome->>'state', 'done'),
-	(jsonb_build_object('id', 'd' || id, 'dry_run', coalesce((inputs->>'dry_run')::bool, false), 'why', why) || outcome)::text
+	(jsonb_build_object('id', 'd' || id, 'dry_run', coalesce((inputs->>'dry_run')::bool, false),
+		'fleet', 'f' || (inputs->>'fleet'), 'why', why) || outcome)::text
 FROM decision WHERE id = $1 AND kind = 'rebalance_request'
 
 -- name: api_events_after

@@ -88,10 +88,15 @@ WITH move AS (
 	SELECT (d.inputs->'move'->>'saving_micros')::float8 - (d.inputs->'move'->>'cost_micros')::float8 AS predicted,
 		coalesce((d.inputs->'move'->>'here_price_micros')::float8, 0)
 			* coalesce(nullif((d.inputs->'move'->>'speed')::float8, 0), 1)
-			* (SELECT coalesce(sum(greatest(coalesce(a.ended_us, $1) - a.started_us, 0)), 0) FROM attempt a
-				WHERE a.job_id = d.job_id AND a.node_id = d.node_id AND a.started_us IS NOT NULL) / 3.6e9 AS stay,
-		coalesce((SELECT sum(l.amount_micros) FROM ledger l
-			WHERE l.node_id = d.node_id AND coalesce(l.job_id, d.job_id) = d.job_id), 0)::float8 AS paid
+			* CASE WHEN d.inputs ? 'fleet'
+			THEN coalesce((SELECT greatest(coalesce(n.ended_us, $1) - n.ready_us, 0)
+				FROM node n WHERE n.id = d.node_id AND n.ready_us IS NOT NULL), 0)
+			ELSE (SELECT coalesce(sum(greatest(coalesce(a.ended_us, $1) - a.started_us, 0)), 0) FROM attempt a
+				WHERE a.job_id = d.job_id AND a.node_id = d.node_id AND a.started_us IS NOT NULL) END
+			/ 3.6e9 AS stay,
+		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id = d.node_id
+			AND (d.inputs ? 'fleet' OR coalesce(l.job_id, d.job_id) = d.job_id)), 0)::float8
+			AS paid
 	FROM decision d WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 - 2592000000000 AND d.inputs ? 'move'
 ), total AS (
 	SELECT coalesce(sum(predicted), 0) AS predicted, coalesce(sum(stay), 0) AS stay, coalesce(sum(paid), 0) AS paid FROM move
@@ -107,6 +112,13 @@ SELECT 'spot_deadline_jobs', s.how, count(j.how)::float8 FROM (VALUES ('open'), 
 	GROUP BY s.how
 UNION ALL SELECT 'spot_moves_total', k.kind, count(d.id)::float8 FROM (VALUES ('rebalance'), ('return'), ('park')) k (kind)
 	LEFT JOIN decision d ON d.kind = k.kind GROUP BY k.kind
+UNION ALL SELECT 'spot_fleet_moves_total', s.what, s.n::float8 FROM (SELECT count(*) AS begun,
+		count(*) FILTER (WHERE ready_us IS NOT NULL AND NOT node_stands_in(n)) AS done,
+		count(*) FILTER (WHERE ready_us IS NULL
+			AND end_cause NOT IN ('', 'unwanted', 'released')) AS refused
+	FROM node n WHERE fleet_id IS NOT NULL AND replaces_id IS NOT NULL) c
+	CROSS JOIN LATERAL (VALUES ('begun', c.begun), ('done', c.done), ('refused', c.refused))
+		s (what, n)
 UNION ALL SELECT 'spot_moves_usd', s.what, s.micros / 1e6 FROM total t
 	CROSS JOIN LATERAL (VALUES ('predicted', t.predicted), ('stay', t.stay), ('paid', t.paid), ('earned', t.stay - t.paid))
 		s (what, micros)

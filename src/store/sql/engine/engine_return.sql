@@ -130,25 +130,34 @@ RETURNING id
 -- Returns the earnings of planned moves. A move's decision names the pool where the job would have
 -- stayed. The statement prices that pool over the hours that the job ran at its new place, at the
 -- machines' relative speed. Column paid is the ledger's sum of the new node for this job. It
--- includes the start and the time that both were held.
+-- includes the start and the time that both were held. A fleet's node counts from its start on,
+-- with or without a job. Parameter fleet is an id or a name; '' = all moves.
 -- name: api_rebalance_report
--- params: since_us int8, at_us int8, most int4
+-- params: since_us int8, at_us int8, most int4, fleet text
 -- rows: 1 doc text
 -- writes: no
 WITH m AS (
 	SELECT d.id, d.at_us, d.kind, d.job_id, d.node_id, d.why, d.inputs->'move' AS move,
 		(d.inputs->'move'->>'from_pool')::int4 AS from_pool, n.pool_id AS to_pool,
 		(d.inputs->'move'->>'speed')::float8 AS speed, a.started_us, a.until_us, a.ran_us,
-		n.gang_id, coalesce(g.want, 1) AS nodes
+		n.gang_id, coalesce(g.want, 1) AS nodes, n.fleet_id
 	FROM decision d JOIN node n ON n.id = d.node_id LEFT JOIN gang g ON g.id = n.gang_id
 	LEFT JOIN LATERAL (SELECT min(a.started_us) AS started_us, max(coalesce(a.ended_us, $2)) AS until_us,
 			sum(greatest(coalesce(a.ended_us, $2) - a.started_us, 0))::int8 AS ran_us
-		FROM attempt a WHERE a.node_id = d.node_id AND a.job_id = d.job_id AND a.started_us IS NOT NULL) a ON true
+		FROM attempt a WHERE a.node_id = d.node_id AND a.job_id = d.job_id
+			AND a.started_us IS NOT NULL HAVING n.fleet_id IS NULL
+		UNION ALL SELECT n.ready_us, coalesce(n.ended_us, $2),
+			greatest(coalesce(n.ended_us, $2) - n.ready_us, 0)
+		WHERE n.fleet_id IS NOT NULL AND n.ready_us IS NOT NULL) a ON true
 	WHERE d.kind IN ('rebalance', 'return') AND d.at_us > $1 AND d.inputs ? 'move'
+		AND ($4 = '' OR n.fleet_id = (SELECT f.id FROM fleet f
+			WHERE 'f' || f.id = $4 OR f.name = $4 ORDER BY 'f' || f.id = $4 DESC, f.id DESC LIMIT 1))
 ), x AS (
 	SELECT m.*, coalesce(ran_us, 0) / 3.6e9 AS hours,
 		coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.node_id IN (SELECT m.node_id
-			UNION SELECT y.id FROM node y WHERE y.gang_id = m.gang_id) AND coalesce(l.job_id, m.job_id) = m.job_id), 0)::int8 AS paid,
+			UNION SELECT y.id FROM node y WHERE y.gang_id = m.gang_id)
+			AND (m.fleet_id IS NOT NULL OR coalesce(l.job_id, m.job_id) = m.job_id)), 0)::int8
+			AS paid,
 		coalesce((SELECT sum(p.price_micros * (least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)))
 				/ nullif(sum(least(p.to_us, m.until_us) - greatest(p.from_us, m.started_us)), 0)
 			FROM (SELECT price_micros, effective_us AS from_us, coalesce(lead(effective_us) OVER (ORDER BY effective_us,
@@ -164,7 +173,8 @@ SELECT json_build_object('since@', $1, 'moves', count(*), 'done', count(*) FILTE
 	'stay$', coalesce(sum(stay), 0)::int8, 'paid$', coalesce(sum(paid), 0)::int8,
 	'earned$', coalesce(sum(stay - paid), 0)::int8,
 	'items', coalesce((SELECT json_agg(json_build_object('decision', 'd' || z.id, 'kind', z.kind, '@', z.at_us,
-		'job', 'j' || z.job_id, 'node', 'n' || z.node_id, 'from', 'p' || z.from_pool, 'to', 'p' || z.to_pool,
+		'job', 'j' || z.job_id, 'fleet', 'f' || z.fleet_id,
+		'node', 'n' || z.node_id, 'from', 'p' || z.from_pool, 'to', 'p' || z.to_pool,
 		'hours', round(z.hours::numeric, 4), 'saving$', (z.move->>'saving_micros')::int8, 'cost$', (z.move->>'cost_micros')::int8,
 		'stay$', z.stay, 'paid$', z.paid, 'earned$', z.stay - z.paid, 'done', z.started_us IS NOT NULL, 'why', z.why)
 		ORDER BY z.id DESC) FROM (SELECT * FROM y ORDER BY id DESC LIMIT $3) z), '[]'))::text
