@@ -29,12 +29,10 @@ static void next_take(struct fleet_size *f, int64_t now_us, int64_t at_us)
 	}
 }
 
-static int64_t expiry_of(const struct fleet_size_in *in)
+int64_t fleet_expiry_us(const struct fleet_scaling *s, int64_t created_us)
 {
-	const struct fleet_scaling *s = in->scaling;
-
 	return s->expires_us != 0      ? s->expires_us
-	    : s->expires_after_us != 0 ? in->created_us + s->expires_after_us
+	    : s->expires_after_us != 0 ? created_us + s->expires_after_us
 				       : 0;
 }
 
@@ -324,7 +322,7 @@ void fleet_size_decide(struct arena *a, const struct fleet_size_in *in, struct f
 {
 	const struct fleet_scaling *s = in->scaling;
 	struct fleet_hours hours = fleet_hours_at(s, in->zones, in->now_us);
-	int64_t expires = expiry_of(in);
+	int64_t expires = fleet_expiry_us(in->scaling, in->created_us);
 
 	*ret = (struct fleet_size){ .open = hours.open };
 	nodes_count(in, ret);

@@ -71,6 +71,8 @@ NODISCARD enum spot_rc fleet_scaling_parse(struct arena *a, const struct yaml *d
 json_t *fleet_scaling_to_json(const struct fleet_scaling *s);
 struct fleet_scaling *fleet_scaling_from_json(struct arena *a, const json_t *j,
     struct spot_err *err);
+/* Returns the time at which the fleet expires; 0 = never. */
+int64_t fleet_expiry_us(const struct fleet_scaling *s, int64_t created_us);
 /* Returns the weight of a node in thousandths of the fleet's unit. */
 int64_t fleet_node_milli(const struct fleet_spec *f, const char *gpu, int32_t gpu_milli);
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/fleet/fleet_move.h"
+#include "core/fleet/fleet_size.h"
 #include "engine/launch/fleet_market.h"
 #include "engine/market/market.h"
 #include "engine/place/place_priv.h"
@@ -380,6 +381,9 @@ void fleet_moves_judge(struct recon *r, struct fleet_moving *m,
 	}
 	if (f->has_size) {
 		fleet_spec_resize(j->spec, f->size);
+	}
+	if (j->spec->scaling != NULL) {
+		j->in.expires_us = fleet_expiry_us(j->spec->scaling, f->created_us);
 	}
 	moves_choose(r, m, j);
 	for (size_t i = 0; i < j->out.now && !m->dry; i++) {

@@ -76,6 +76,35 @@ static void test_a_fleet_on_demand_goes_back_to_its_floor_and_its_job_goes_on(vo
 	world_check_end(w);
 }
 
+/* The size decides for a fleet that follows demand. A replacement is no node of it while the old one
+ * is. A move pays itself back before the fleet expires. */
+static void test_a_fleet_that_follows_demand_moves_and_knows_its_end(void **state)
+{
+	struct world *w = *state;
+	char extra[400];
+
+	(void)snprintf(extra, sizeof(extra),
+	    "{\"nodes\":1,\"pools_min\":1,\"rebalance\":{\"per_hour\":1000},\"scaling\":{\"unit\":"
+	    "\"nodes\","
+	    "\"min\":2,\"max\":2,\"target\":2,\"idle_us\":3600000000,\"wait_us\":0,"
+	    "\"cooldown_us\":3600000000,\"step\":0,\"headroom\":0,\"per\":1,\"expires_us\":%" PRId64
+	    ",\"expires_after_us\":0,\"windows\":[]}}",
+	    world_us() + 2 * SPOT_US_PER_HOUR);
+	on_demand_fleet(w, 2, extra);
+	cloud_sell_again(&w->cloud);
+	world_until(w, LIMIT, "SELECT (" LIVE("on_demand") " = 0 AND " LIVE("spot") " = 2)::int");
+	world_for(w, 500);
+	assert_int_equal(world_int(w, "SELECT " LIVE("on_demand") " + " LIVE("spot")), 2);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'return' AND "
+			     "(inputs->'move'->>'rest_us')::int8 BETWEEN 1 AND 7200000000"),
+	    2);
+	launched_before_drained(w);
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_check_end(w);
+}
+
 static void test_the_job_on_a_node_that_moves_goes_on_on_its_replacement(void **state)
 {
 	struct world *w = *state;
@@ -281,6 +310,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_a_fleet_on_demand_goes_back_to_its_floor_and_its_job_goes_on),
+		T(test_a_fleet_that_follows_demand_moves_and_knows_its_end),
 		T(test_the_job_on_a_node_that_moves_goes_on_on_its_replacement),
 		T(test_a_replacement_that_fails_leaves_the_node_and_backs_off),
 		T(test_a_dry_run_shows_the_moves_and_a_real_one_begins_as_many_as_may),

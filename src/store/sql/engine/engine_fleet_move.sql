@@ -32,7 +32,7 @@ SELECT id FROM fleet WHERE state = 'ACTIVE' AND id > $1 ORDER BY id LIMIT $2
 -- name: engine_fleet_move_facts
 -- params: id int8, at_us int8
 -- rows: 0..1 id int8, name text, version int8, spec text, began_hour int4, probes_refused int4,
---   last_probe_us int8, refused text?, size int4?
+--   last_probe_us int8, refused text?, size int4?, created_us int8
 -- writes: no
 WITH m AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.created_us, n.ready_us, n.ready_us IS NULL
@@ -49,7 +49,7 @@ WITH m AS MATERIALIZED (
 )
 SELECT x.id, x.name, x.version, x.spec::text, (SELECT count(*) FROM m
 		WHERE NOT refused AND created_us > $2 - 3600000000)::int4,
-	f.n::int4, coalesce(f.last_us, 0), f.pools, x.size
+	f.n::int4, coalesce(f.last_us, 0), f.pools, x.size, x.created_us
 FROM fleet x, f WHERE x.id = $1 AND x.state = 'ACTIVE'
 
 -- Returns the live nodes of a fleet with the facts that decide whether they move. stands_in: the
