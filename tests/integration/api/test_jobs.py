@@ -104,9 +104,6 @@ class Submit(unittest.TestCase):
         job = lib.JOB + "config:\n  spotctl:\n    fleet: %s\n"
         for word in (f["id"], "either"):
             self.assertEqual(A.job(job % word)["fleet"], f["id"])
-        # A name that looks like the id of another fleet is that name.
-        other = A.call("POST", "/v1/fleets", dict(spec, name=f["id"]), expect=201)[1]
-        self.assertEqual(A.job(job % f["id"])["fleet"], other["id"])
         p = A.call("POST", "/v1/jobs", job % "f999999", expect=400)[1]
         self.assertIn("no active fleet 'f999999'", p["detail"])
 

@@ -76,8 +76,8 @@ static void test_a_fleet_on_demand_goes_back_to_its_floor_and_its_job_goes_on(vo
 	world_check_end(w);
 }
 
-/* The size decides for a fleet that follows demand. A replacement is no node of it while the old one
- * is. A move pays itself back before the fleet expires. */
+/* The size decides for a fleet that follows demand. A replacement is no node of it while the old
+ * one is. A move pays itself back before the fleet expires. */
 static void test_a_fleet_that_follows_demand_moves_and_knows_its_end(void **state)
 {
 	struct world *w = *state;

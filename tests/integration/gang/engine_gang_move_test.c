@@ -250,7 +250,10 @@ static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 	world_exit_all(w);
 	world_check_gangs(w);
 	q_api_rebalance_report(w->pg, &k.req,
-	    &(struct q_api_rebalance_report){ .since_us = 0, .at_us = world_us(), .most = 10 },
+	    &(struct q_api_rebalance_report){ .since_us = 0,
+		.at_us = world_us(),
+		.most = 10,
+		.fleet = "" },
 	    report_done);
 	while (k.doc == NULL) {
 		(void)loop_turn(w->loop, 5000);

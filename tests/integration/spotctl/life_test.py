@@ -273,8 +273,8 @@ class Usage(Case):
         self.assertIn("Is a directory", self.run_it("plan", self.home.name, code=2).stderr)
 
     def test_double_dash_ends_the_options(self):
-        self.daemon.on("GET", "/v1/jobs/-x", Reply(body=JOB))
-        self.run_it("job", "show", "--", "-x")
+        self.daemon.on("GET", "/v1/fleets/-x", Reply(404, body={"status": 404, "code": "not_found", "detail": "no such fleet"}))
+        self.assertIn("no such fleet", self.run_it("fleet", "show", "--", "-x", code=3).stderr)
 
     def commands(self):
         text = self.run_it("help").stdout
