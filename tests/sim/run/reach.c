@@ -113,6 +113,7 @@ static const struct reach {
 	{ "sometimes", "a watch was too old to go on", 44, 6 },
 	{ "sometimes", "a gang went on from what one rank had saved for all", 43, 6 },
 	{ "sometimes", "a job on a fleet was parked", 38, 6 },
+	{ "sometimes", "a burst asked a job to save", 0, 0 },
 	{ "sometimes", "a Pod was evicted", 31, 3 },
 	{ "sometimes", "a zone of Google was out of reach", 22, 75 },
 	{ "sometimes", "a Pod was deleted by somebody else", 18, 4 },

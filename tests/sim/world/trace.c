@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-#define NAMES_MAX 256
+#define NAMES_MAX 1024
 
 static struct seen {
 	const char *kind, *name;

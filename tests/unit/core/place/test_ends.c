@@ -115,6 +115,7 @@ static void work_without_a_checkpoint_must_end_before(void **state UNUSED)
 	shop_reserve(&s, 2);
 	s.spec.checkpoint.path = NULL;
 	assert_int_equal(choice_of(&s).score->offer->pool_id, 5);
+	arena_free(s.a);
 	shop_reserve(&s, 1.1);
 	s.spec.checkpoint.path = NULL;
 	assert_int_not_equal(choice_of(&s).score->offer->pool_id, 5);
