@@ -54,7 +54,8 @@ SELECT job_id, 1, id, pool_id, 'on_demand', 'run', 'RUNNING', %s, %s, %s + 86400
 class World:
     def __init__(self, args, directory):
         self.args, self.dir = args, directory
-        settings = SETTINGS + (["shared_preload_libraries = 'pg_stat_statements'", "pg_stat_statements.track = all"] if args.statements else [])
+        settings = SETTINGS + (["shared_preload_libraries = 'pg_stat_statements'", "pg_stat_statements.track = all",
+                                 "pg_stat_statements.track_planning = on"] if args.statements else [])
         self.server = Postgres(directory, settings)
         self.engine, self.n = None, 0
 
@@ -117,9 +118,9 @@ class World:
         return [(cpu_seconds(g) - b) / took for g, b in zip(self.processes(), before)]
 
     def statements(self):
-        return self.sql("SELECT round(total_exec_time)::int8 || ' ms ' || calls || ' calls ' || round(mean_exec_time::numeric, 2) || ' ms each: ' "
+        return self.sql("SELECT round(total_exec_time)::int8 || ' ms + ' || round(total_plan_time)::int8 || ' ms of planning, ' || calls || ' calls ' || round(mean_exec_time::numeric, 2) || ' ms each: ' "
                         "|| left(regexp_replace(query, '\\s+', ' ', 'g'), 150) FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database "
-                        "WHERE datname = current_database()) AND query NOT LIKE '%%pg_stat_statements%%' ORDER BY total_exec_time DESC LIMIT %d"
+                        "WHERE datname = current_database()) AND query NOT LIKE '%%pg_stat_statements%%' ORDER BY total_exec_time + total_plan_time DESC LIMIT %d"
                         % self.args.statements)
 
 
