@@ -113,7 +113,7 @@ static const struct row_metric {
 	    "state" },
 	{ "spot_fleet_wanted", "fleet", "Nodes (or GPUs) that an active fleet is kept at." },
 	{ "spot_fleet_demand", "fleet",
-	    "Replicas, nodes or GPUs that something outside asks for now." },
+	    "Replicas, nodes or GPUs that something outside asks for." },
 	{ "spot_gangs", "state",
 	    "Jobs of several nodes: waiting in the queue, acquiring (no machine yet), holding some "
 	    "machines, serving." },

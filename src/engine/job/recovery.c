@@ -29,14 +29,11 @@ static void recoveries_written(struct step *s)
 static void recovery_pass(struct recon *r, void *state)
 {
 	struct recoveries *st = state;
-	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (now < st->next_us) {
-		recon_later(r, st->next_us - now);
+	if (!recon_paced(r, &st->next_us, PAUSE_US)) {
 		return;
 	}
-	st->next_us = now + PAUSE_US;
 	s = step_new(r, recoveries_written, NULL);
 	STEP(s, engine_recoveries,
 	    (&(struct q_engine_recoveries){ .after = st->after,

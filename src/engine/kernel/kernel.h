@@ -202,6 +202,9 @@ int32_t engine_day(const struct engine *e);
 void engine_later(struct engine *e, int64_t after_us);
 /* The reconciler's next pass begins no later than that. */
 void recon_later(struct recon *r, int64_t after_us);
+/* Begins a pass that may come at most once in pause_us. Returns false before the time of next_us
+ * (mono), and has the pass begin then; else sets it. */
+bool recon_paced(struct recon *r, int64_t *next_us, int64_t pause_us);
 void recon_later_of(const struct engine *e, const struct recon_kind *kind, int64_t after_us);
 /* Rows of these kinds changed. */
 void engine_touch(struct engine *e, unsigned touched);

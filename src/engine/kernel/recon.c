@@ -108,6 +108,18 @@ void recon_later(struct recon *r, int64_t after_us)
 	}
 }
 
+bool recon_paced(struct recon *r, int64_t *next_us, int64_t pause_us)
+{
+	int64_t now = loop_mono_us(r->e->loop);
+
+	if (now < *next_us) {
+		recon_later(r, *next_us - now);
+		return false;
+	}
+	*next_us = now + pause_us;
+	return true;
+}
+
 void recon_later_of(const struct engine *e, const struct recon_kind *kind, int64_t after_us)
 {
 	struct recon *r;

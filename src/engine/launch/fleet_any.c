@@ -52,14 +52,11 @@ static void jobs_freed(struct step *s)
 static void fleet_any_pass(struct recon *r, void *state)
 {
 	struct any_state *st = state;
-	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (now < st->next_us) {
-		recon_later(r, st->next_us - now);
+	if (!recon_paced(r, &st->next_us, PAUSE_US)) {
 		return;
 	}
-	st->next_us = now + PAUSE_US;
 	s = step_new(r, jobs_freed, NULL);
 	STEP(s, engine_fleet_any_free, (&(struct q_engine_fleet_any_free){ .fence = r->epoch }));
 }

@@ -79,14 +79,11 @@ static void metrics_due(struct step *s)
 static void fleet_metric_pass(struct recon *r, void *state)
 {
 	struct metric_state *st = state;
-	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (now < st->next_us) {
-		recon_later(r, st->next_us - now);
+	if (!recon_paced(r, &st->next_us, PAUSE_US)) {
 		return;
 	}
-	st->next_us = now + PAUSE_US;
 	s = step_new(r, metrics_due, NULL);
 	STEP(s, engine_fleet_metrics,
 	    (&(struct q_engine_fleet_metrics){ .most = MOST,

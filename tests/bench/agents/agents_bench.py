@@ -170,7 +170,7 @@ def measure_polls(bench, world, polls):
                    for host, n in enumerate(shares(polls), 1)]
         try:
             until("%d polls are parked" % polls, 60, lambda: world.metric("spot_http_parked") >= polls * 0.98,
-                  lambda: time.sleep(0.2), lambda: ", only %d" % world.metric("spot_http_parked"))
+                  0.2, lambda: ", only %d" % world.metric("spot_http_parked"))
             full = http_bench.resident_mb(world.daemon.proc.pid)
             parked = world.metric("spot_http_parked")
             plain = bench.load_run(world.port, world.polls("plain", polls, 0), 32, PLAIN)
@@ -198,7 +198,7 @@ def measure_fleet(bench, first, polls):
         idle = [http_bench.resident_mb(world.daemon.proc.pid) for world in worlds]
         for world in worlds:
             parking += [bench.load_start(world.port, template, n, n / 15, 600, host) for host, n in enumerate(shares(each), 1)]
-            until("%d polls are parked" % each, 180, lambda w=world: w.metric("spot_http_parked") >= each * 0.98, lambda: time.sleep(0.2))
+            until("%d polls are parked" % each, 180, lambda w=world: w.metric("spot_http_parked") >= each * 0.98, 0.2)
         parked = sum(world.metric("spot_http_parked") for world in worlds)
         full = [http_bench.resident_mb(world.daemon.proc.pid) for world in worlds]
     finally:

@@ -17,7 +17,8 @@ import http_bench  # noqa: E402
 from http_bench import Failure  # noqa: E402
 import market  # noqa: E402
 
-KNOWN_S = 1  # After so long a plan must know of a change: the market may be 250 ms old.
+# After so long a plan must know of a change: the market may be 250 ms old. A request that looked would read the market itself.
+KNOWN_S = 1
 
 
 def spawn(argv, env):
