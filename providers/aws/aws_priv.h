@@ -8,14 +8,8 @@
 #define PROVIDERS_AWS_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/text/json.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
-#include "base/text/xml.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #define AWS_TAG_INSTALL "spotbroker:install"
 #define AWS_PAGES_MAX 2000

@@ -7,8 +7,6 @@
  * (API_RunInstances.html, DryRun). The other services are asked for the least that they tell.
  */
 
-#include "base/check.h"
-
 #define CLOCK_BAD_US (240 * SPOT_US_PER_S) /* the vendor refuses signatures at 5 minutes */
 #define POLICY "attach deploy/iam/aws-policy.json to the daemon's user or role"
 /* Of an id's form, and nobody's. */

@@ -7,7 +7,7 @@
  * docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
  */
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r)
 {

@@ -8,7 +8,7 @@
  * image and so the bytes stay the same over all repeats. gang.c and check.c build the same request.
  */
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define USER_DATA_MAX 16384 /* raw, before base64: UserGuide/user-data.html */
 #define TAGS_MAX 50

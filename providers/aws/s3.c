@@ -4,8 +4,7 @@
 /* Presigned object requests for nodes, which have no keys: query-string SigV4
  * (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html). */
 
-#include "base/err.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600) /* the vendor's limit */
 

@@ -6,8 +6,6 @@
  * looks up subnet.<zone> and security_groups.<region> itself, because open does not know the zones.
  */
 
-#include "base/err.h"
-
 #define DLAMI_PARAMETER \
 	"/aws/service/deeplearning/ami/{arch}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/" \
 	"ami-id"

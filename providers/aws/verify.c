@@ -8,8 +8,7 @@
 #include "base/base.h"
 #include "aws_priv.h"
 
-#include "base/crypto/cms.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 extern const char aws_identity_certs[]; /* made from identity_certs.txt */
 

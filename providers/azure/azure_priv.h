@@ -10,13 +10,8 @@
 #define PROVIDERS_AZURE_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/text/json.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #define AZURE_TAG_INSTALL "spotbroker-install"
 #define AZURE_TAG_TOKEN "spotbroker-token"

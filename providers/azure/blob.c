@@ -9,8 +9,7 @@
  * Field order of version 2020-12-06 and later.
  */
 
-#include "base/err.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600)
 #define BLOB_NAME_MAX 1024

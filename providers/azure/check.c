@@ -9,8 +9,6 @@
  * resources that an identity may read.
  */
 
-#include "base/check.h"
-
 #include <fnmatch.h>
 #include <strings.h>
 

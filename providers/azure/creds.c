@@ -7,10 +7,8 @@
  * identity without the right to that key still has a provider: presigning says what is missing.
  */
 
-#include "base/err.h"
-#include "base/crypto/jwt.h"
-#include "base/crypto/sign.h"
-#include "base/text/xml.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define RETRY_US (60 * SPOT_US_PER_S)
 #define BLOB_RETRY_US (10 * 60 * SPOT_US_PER_S)

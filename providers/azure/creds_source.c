@@ -9,9 +9,7 @@
  * learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token.
  */
 
-#include "base/err.h"
-#include "base/crypto/jwt.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define ASSERTION_TYPE "urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
 #define ASSERTION_S 600

@@ -7,7 +7,7 @@
  * configured, because the token goes with them.
  */
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <strings.h>
 

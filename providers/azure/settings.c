@@ -7,8 +7,6 @@
  * libraries (azure-identity).
  */
 
-#include "base/err.h"
-
 #include <ctype.h>
 #include <strings.h>
 

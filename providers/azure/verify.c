@@ -10,8 +10,7 @@
  * certificate, if that is one of the vendor's own places.
  */
 
-#include "base/crypto/cms.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <strings.h>
 

@@ -8,7 +8,7 @@
  * learn.microsoft.com/rest/api/compute/virtual-machines/create-or-update.
  */
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <ctype.h>
 

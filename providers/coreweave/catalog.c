@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "coreweave_priv.h"
 
-#include "base/text/csv.h"
+#include "base/text/text.h"
 
 extern const char cw_prices_csv[]; /* made from prices.csv */
 extern const char cw_types_csv[]; /* made from types.csv */

@@ -254,7 +254,7 @@ static bool check_next(const struct cw *self, struct spot_call *c, const struct 
 	return true;
 }
 
-static void check_clock(struct spot_call *c, struct spot_check *a, struct checking *k)
+static void clock_check(struct spot_call *c, struct spot_check *a, struct checking *k)
 {
 	int64_t skew;
 
@@ -333,7 +333,7 @@ enum spot_step cw_check(void *p, struct spot_call *c, struct spot_check *a)
 		json_decref(r.doc);
 		return cw_reply_verdict(c, k->cl, "check", false, &r);
 	}
-	check_clock(c, a, k);
+	clock_check(c, a, k);
 	if (k->at == AT_CRD) {
 		check_crd(c, a, k, &r);
 	} else {

@@ -12,12 +12,8 @@
 #define PROVIDERS_COREWEAVE_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #define CW_LABEL_INSTALL "spotbroker.io/install"
 #define CW_LABEL_POOL "spotbroker.io/pool"

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "coreweave_priv.h"
 
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 static void request_build(const struct cw *self, struct spot_call *c, const char *method,
     const char *url, const struct secret *bearer)

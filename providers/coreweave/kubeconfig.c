@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "coreweave_priv.h"
 
-#include "base/crypto/sign.h"
-#include "base/text/yaml.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 static const char *field_text(const struct yaml *map, const char *key)
 {

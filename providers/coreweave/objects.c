@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "coreweave_priv.h"
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600)
 

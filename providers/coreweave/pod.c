@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "coreweave_priv.h"
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <ctype.h>
 

@@ -9,8 +9,6 @@
  * the replies.
  */
 
-#include "base/check.h"
-
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
 #define RESERVED "reservations" /* needed only with reservations = on */
 #define ADVICE "Google's odds of launches and preemptions and the past of prices are left out"

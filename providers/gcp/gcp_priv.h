@@ -12,14 +12,8 @@
 #define PROVIDERS_GCP_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/text/json.h"
-#include "base/crypto/jwt.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #define GCP_LABEL_INSTALL "spotbroker-install"
 #define GCP_LABEL_TOKEN "spotbroker-token"

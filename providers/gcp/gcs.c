@@ -11,8 +11,7 @@
  * send to (docs.cloud.google.com/storage/docs/performing-resumable-uploads#xml-api).
  */
 
-#include "base/err.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600) /* the vendor's limit */
 #define ALGORITHM "GOOG4-RSA-SHA256"

@@ -7,7 +7,7 @@
  * characters of ours are written as '_' and two hexadecimal digits.
  */
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define LABEL_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
 #define NAME_MAX_ 63

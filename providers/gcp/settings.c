@@ -6,8 +6,6 @@
  * looked up per launch, because regions are not known before.
  */
 
-#include "base/err.h"
-
 #define REGIONS_MAX 128
 #define DEFAULT_IMAGE \
 	"projects/ubuntu-os-accelerator-images/global/images/family/" \

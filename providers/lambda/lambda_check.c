@@ -7,8 +7,6 @@
 #include "base/base.h"
 #include "lambda_priv.h"
 
-#include "base/check.h"
-
 #define WORDS_MAX 400
 #define PORTS_MANY 1024
 

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "lambda_priv.h"
 
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 void lambda_request(const struct lambda *self, struct spot_call *c, const char *method,
     const char *path, enum lambda_limit limit)

@@ -6,8 +6,6 @@
 #include "base/base.h"
 #include "lambda_priv.h"
 
-#include "base/err.h"
-
 void lambda_instances_request(const struct lambda *self, struct spot_call *c)
 {
 	lambda_request(self, c, "GET", "/instances", LAMBDA_LIMIT_GENERAL);

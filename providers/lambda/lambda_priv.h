@@ -8,11 +8,8 @@
 #define PROVIDERS_LAMBDA_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/text/json.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #define LAMBDA_TAG_INSTALL "brk-install"
 #define LAMBDA_TAG_ATTEMPT "brk-attempt"

@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "lambda_priv.h"
 
-#include "base/err.h"
-
 #define ENDPOINT_DEFAULT "https://cloud.lambda.ai"
 /* Pinned: left out, Lambda takes the newest stack, which differs from region to region. */
 #define IMAGE_FAMILY_DEFAULT "lambda-stack-22-04"

@@ -24,13 +24,9 @@
 #include "agent/net/net.h"
 #include "agent/notice/notice.h"
 #include "agent/proc/proc.h"
-#include "agent/retry.h"
 #include "agent/sys/sys.h"
-#include "base/clock.h"
-#include "base/crypto/secret.h"
-#include "base/rng.h"
-#include "base/text/json.h"
-#include "base/text/sbuf.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define AGENT_VERSION SPOT_VERSION /* meson.build */
 #define AGENT_EXIT_REFUSED 3 /* the daemon will never take us: do not start again */

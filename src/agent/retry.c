@@ -1,8 +1,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/backoff.h"
-
 #define RETRY_AFTER_MAX_US (120 * SPOT_US_PER_S)
 #define FAILURES_MAX 100
 

@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-
 #define IDLE_US (60 * SPOT_US_PER_S)
 #define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
 

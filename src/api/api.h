@@ -6,8 +6,8 @@
 #ifndef API_API_H
 #define API_API_H
 
-#include "core/spec/class_policy.h"
-#include "core/place/placement.h"
+#include "core/spec/spec.h"
+#include "core/place/place.h"
 #include "io/loop/loop.h"
 #include "io/pg/pg.h"
 

@@ -5,7 +5,7 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 struct arena;
 struct arena *arena_new(size_t bytes_max); /* 0 = 256 MiB */

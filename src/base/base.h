@@ -1,64 +1,30 @@
 /*
- * First include of every source: attributes, small macros, and the calls we ban. Nothing here
- * needs linking.
+ * First include of every source: the contract of base. Nothing above it is known here.
+ *
+ * - macros: attributes, small macros, and the calls that we ban
+ * - err: errors, a small enum and words
+ * - arena: memory for one unit of work
+ * - map, hash: a hash map, FNV-1a and mixers
+ * - rng, backoff: injected randomness, waits that double
+ * - clock: injected time in microseconds
+ * - log: events with typed pairs, redacted
+ * - check, call: helpers for provider verbs
+ *
+ * Other folders include this header alone.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "spot/err.h"
-#include "spot/types.h"
-
-#define NODISCARD __attribute__((warn_unused_result))
-#define PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define UNUSED __attribute__((unused))
-#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-
-/* Greatest common divisor of two numbers of at least 0; gcd(a, 0) is a. */
-static inline int64_t i64_gcd(int64_t a, int64_t b)
-{
-	while (b != 0) {
-		int64_t r = a % b;
-
-		a = b;
-		b = r;
-	}
-	return a;
-}
-
-/* A local that frees itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
- * STEAL(doc) hands the value to another owner. */
-#define AUTO(kind) __attribute__((cleanup(auto_##kind)))
-#define STEAL(p) \
-	(__extension__({ \
-		__typeof__(p) steal_tmp = (p); \
-		(p) = NULL; \
-		steal_tmp; \
-	}))
-static inline void auto_free(void *p)
-{
-	free(*(void **)p);
-}
-
-/* Define BASE_ALLOW_BANNED only in a file that wraps one of these and says why. */
-#ifndef BASE_ALLOW_BANNED
-#pragma GCC poison sprintf vsprintf strcpy strcat strncpy strncat strtok gmtime localtime ctime \
-    asctime
-/* tests/lint/bans.py bans rand(): here it would break OpenSSL's headers, which have parameters of
- * that name. */
-#pragma GCC poison srand random atoi atol atoll atof system popen tmpnam mktemp gets
-#endif
+#include "base/macros.h"
+#include "base/err.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/check.h"
+#include "base/call.h"
 
 #endif

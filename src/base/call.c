@@ -2,10 +2,9 @@
  * call's arena, so that a step may build it from locals. */
 #include "base/base.h"
 #include "base/call.h"
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 #include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

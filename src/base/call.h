@@ -3,7 +3,7 @@
 #ifndef BASE_CALL_H
 #define BASE_CALL_H
 
-#include "base/base.h"
+#include "base/macros.h"
 #include "base/arena.h"
 #include "spot/provider.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/call.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define CLOCK_GOOD_US (60 * SPOT_US_PER_S)
 

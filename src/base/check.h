@@ -3,7 +3,7 @@
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
-#include "base/base.h"
+#include "base/macros.h"
 #include "spot/provider.h"
 
 struct check_list {

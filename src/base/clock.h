@@ -3,7 +3,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 struct clock {
 	int64_t (*wall_us)(const struct clock *c);

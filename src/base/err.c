@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "base/err.h"
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 #include <stdarg.h>
 

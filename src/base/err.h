@@ -2,7 +2,7 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 /* Sets rc and text, clears code and retry_after, and returns rc: a failure takes one line. */
 enum spot_rc err_set(struct spot_err *err, enum spot_rc rc, const char *fmt, ...) PRINTF(3, 4);

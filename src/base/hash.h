@@ -1,6 +1,6 @@
 /*
  * FNV-1a, 64 bits: the hash of tables, fingerprints and seeds. An attacker can find collisions;
- * content sums are SHA-256 (crypto/sign.h).
+ * content sums are SHA-256 (crypto/crypto.h).
  *
  * libxxhash gains nothing on our keys, names of 5 to 40 bytes. Folder names and seeds follow from
  * this hash, so it must not change with a library's version.
@@ -11,7 +11,7 @@
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 #define HASH_START UINT64_C(0xcbf29ce484222325) /* the h of the first call */
 #define HASH_PRIME UINT64_C(0x100000001b3)

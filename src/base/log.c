@@ -6,9 +6,8 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <errno.h>
 #include <math.h>

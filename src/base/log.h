@@ -1,6 +1,6 @@
 /*
  * Structured log: an event with typed pairs is one line (JSON lines or key=value). Event names such
- * as "job.replaced" are a stable interface. Redaction (base/crypto/redact.h) keeps registered
+ * as "job.replaced" are a stable interface. Redaction (base/crypto/crypto.h) keeps registered
  * secrets and the values of secret names out of the output.
  *
  * Only boundaries log: the end of an op, an API reply, a state transition. Library code returns
@@ -11,7 +11,7 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 enum log_level { LOG_DEBUG = 1, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_type { LOG_T_END = 0, LOG_T_STR, LOG_T_I64, LOG_T_F64, LOG_T_BOOL, LOG_T_USD, LOG_T_DUR };

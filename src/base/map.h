@@ -18,7 +18,7 @@
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 struct arena;
 struct map_slot {

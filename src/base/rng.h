@@ -3,7 +3,7 @@
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
-#include "base/base.h"
+#include "base/macros.h"
 
 struct rng {
 	void (*fill)(struct rng *r, void *p, size_t n);

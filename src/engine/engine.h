@@ -12,11 +12,8 @@
 #define ENGINE_ENGINE_H
 
 #include "base/base.h"
-#include "core/place/placement.h"
-#include "core/policy/defer.h"
-#include "core/policy/rebalance.h"
-#include "core/policy/supply.h"
-#include "core/policy/tightness.h"
+#include "core/place/place.h"
+#include "core/policy/policy.h"
 #include "core/queue/queue.h"
 #include "core/rank/rank.h"
 #include "io/call/call.h"

@@ -1,9 +1,6 @@
 /* HTTP to the daemon, by libcurl's easy interface; errors in words, exit codes by status. */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/rng.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "net/curl_policy.h"
 #include "spotctl/ctl.h"
 

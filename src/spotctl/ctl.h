@@ -11,8 +11,7 @@
 #define SPOTCTL_CTL_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 #include "spot/http.h"
 
 enum ctl_exit {

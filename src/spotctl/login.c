@@ -1,7 +1,7 @@
 /* login: tries the token, then writes it and where the server is into ~/.config/spotctl. */
 #include "base/base.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <errno.h>

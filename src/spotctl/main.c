@@ -1,6 +1,6 @@
 /* spotctl: the command line of the broker. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <signal.h>

@@ -1,8 +1,7 @@
 /* Options: long and short, anywhere after the command and common ones in front of it, checked
  * against the tables. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 const struct ctl_opt common_opts[] = {

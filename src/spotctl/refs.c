@@ -1,7 +1,7 @@
 /* Names in place of job ids. A name stands for its only job that is not over, else for its newest
  * job. The daemon is asked only about words that are no ids. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #define NAMESAKES_MOST 200

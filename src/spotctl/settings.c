@@ -4,10 +4,8 @@
  * SPOTCTL_URL names.
  */
 #include "base/base.h"
-#include "base/text/conf.h"
-#include "base/err.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "spotctl/ctl.h"
 
 #include <unistd.h>

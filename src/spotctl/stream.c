@@ -1,8 +1,7 @@
 /* Server-sent events (html.spec.whatwg.org, "Server-sent events"), for hours: reconnects and goes
  * on behind the last id. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <curl/curl.h>

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "spotctl/ctl.h"
 
-#include "base/text/near.h"
+#include "base/text/text.h"
 
 #define END \
 	{ \

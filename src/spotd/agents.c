@@ -1,8 +1,6 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "spotd/agents.h"
+#include "base/text/text.h"
+#include "spotd/daemon.h"
 #include "store/q.h"
 
 #define SEEN_US SPOT_US_PER_HOUR /* a program in use is not purged */

@@ -1,11 +1,9 @@
 /* Reads the configuration file: the table of keys (conf_items.c), the checks that the table cannot
  * express, and the sections with names. */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "spotd/conf_priv.h"
-#include "spotd/file.h"
+#include "base/text/text.h"
+#include "spotd/conf.h"
+#include "spotd/daemon.h"
 
 #define ORPHAN_TIMEOUT_MIN_US (60 * SPOT_US_PER_S)
 static enum spot_rc listen_split(struct spotd_conf *c, struct spot_err *err)

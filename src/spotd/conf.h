@@ -3,9 +3,9 @@
 #ifndef SPOTD_CONF_H
 #define SPOTD_CONF_H
 
-#include "base/arena.h"
-#include "base/text/conf.h"
-#include "core/spec/class_policy.h"
+#include "base/base.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "engine/engine.h"
 #include "engine/market/market.h"
 
@@ -43,5 +43,11 @@ NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret,
 void spotd_conf_free(struct spotd_conf *c);
 struct sbuf;
 void spotd_conf_print(const struct spotd_conf *c, bool with_help, struct sbuf *out);
+
+/* Between conf_items.c and conf.c. */
+
+#define CONF_AT(m) offsetof(struct spotd_conf, m)
+extern const struct conf_item spotd_conf_items[];
+extern const size_t spotd_conf_items_n;
 
 #endif

@@ -1,6 +1,6 @@
 /* Every key of the configuration file: section, key, default, range, help, type and place. */
 #include "base/base.h"
-#include "spotd/conf_priv.h"
+#include "spotd/conf.h"
 
 #define ENGINE(k, d, lo, hi, m, h) \
 	{ \

@@ -1,11 +1,10 @@
 #include "base/base.h"
-#include "base/crypto/secret.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "engine/engine.h"
 #include "engine/market/market.h"
 #include "io/http/http.h"
-#include "spotd/engine_role.h"
+#include "spotd/daemon.h"
 #include "spotd/version.h"
 
 #include <pthread.h>

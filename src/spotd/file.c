@@ -1,7 +1,5 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "spotd/file.h"
+#include "spotd/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,12 +5,10 @@
  */
 #include "base/base.h"
 #include "api/api.h"
-#include "base/err.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/cluster/pgcluster.h"
 #include "spotd/daemon.h"
-#include "spotd/file.h"
 #include "spotd/version.h"
 #include "store/q.h"
 

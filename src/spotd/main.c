@@ -1,13 +1,11 @@
 /* spotd: arguments, then the work asked for. */
 #include "base/base.h"
 #include "api/api.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "spotd/daemon.h"
 #include "spotd/version.h"
-#include "store/session.h"
+#include "store/store.h"
 
 #include <signal.h>
 #include <sys/resource.h>

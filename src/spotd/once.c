@@ -1,11 +1,9 @@
 /* Statements that are waited for, before the daemon's loop runs. */
 #include "base/base.h"
 #include "api/api.h"
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 #include "spotd/daemon.h"
-#include "store/migrate.h"
+#include "store/store.h"
 #include "store/q.h"
 
 void once_init(struct once *o, const char *dsn)

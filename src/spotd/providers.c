@@ -4,12 +4,8 @@
  * provider.
  */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/near.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "core/spec/store_uri.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "io/call/call.h"
 #include "registry.h"
 #include "spotd/daemon.h"

@@ -1,20 +1,14 @@
 /*
  * Wires the roles together. api: public port, no cloud keys (no provider is opened). engine: cloud
  * keys, no port. all: both. They meet in the database only. The main loop has the signals, the
- * agent's programs and the API; the engine has a thread of its own (engine_role.h).
+ * agent's programs and the API; the engine has a thread of its own (daemon.h).
  */
 #include "base/base.h"
 #include "api/api.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "engine/engine.h"
-#include "spotd/agents.h"
 #include "spotd/daemon.h"
-#include "spotd/engine_role.h"
-#include "spotd/file.h"
 #include "spotd/version.h"
 #include "store/q.h"
 

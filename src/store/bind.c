@@ -1,6 +1,5 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "store/bind.h"
 
 /* Oids of the element types, fixed in the server's bootstrap catalog. */

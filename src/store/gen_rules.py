@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the rules about rows, and writes them as a C table of struct rule (store/rules.h).
+"""Reads the rules about rows, and writes them as a C table of struct rule (store/store.h).
 
 A rule is a query that returns the rows that break it: an id to sort by, and words for people. If it
 also returns rows that keep the rule, it has a boolean "bad". The doctor (spotctl doctor
@@ -133,7 +133,7 @@ def c_lines(text):
 def table(rules, array, folder):
     """Returns the C source of the table. A rule of the doctor is a statement of store/q.h, too."""
     o = ["/* Made by src/store/gen_rules.py from %s; do not edit. */" % folder, '#include "base/base.h"', '#include "store/q.h"',
-         '#include "store/rules.h"', ""]
+         '#include "store/store.h"', ""]
     entries = []
     for i, r in enumerate(rules):
         sql = r.statement()

@@ -26,7 +26,7 @@ arrays int8[] int4[] float8[] bool[] text[]. The enums of ENUMS are text in SQL 
 `pool[]` in params makes struct q_NAME_pool and takes an array of them. Each of its columns is an
 array parameter of its own, with the next numbers, as unnest() expects.
 
-`json` makes struct shape q_shape_NAME (store/shape.h). Its items, one for each column in order:
+`json` makes struct shape q_shape_NAME (store/store.h). Its items, one for each column in order:
 
     name    by the column's type             name@   a time (int8 microseconds): name_at
     name#j  an id (int8, int4): "j12"        name@age  the same, and age_s
@@ -342,9 +342,9 @@ def row_struct(s):
 
 def gen_h(stmts, rows, groups):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
-         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/fsm.h"',
-         '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
-         '#include "spot/types.h"', '#include "store/migrate.h"', '#include "store/shape.h"', "", "struct arena;",
+         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/life.h"',
+         '#include "core/life/life.h"', '#include "core/policy/policy.h"', '#include "io/pg/pg.h"',
+         '#include "spot/types.h"', '#include "store/store.h"', '#include "store/store.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;",
          "", "/* Kinds of rows, for pg_stmt.touches and the payload 'w<hex>' of spot_engine. */", "enum {"]
@@ -513,7 +513,7 @@ def gen_stmt(s):
 
 def gen_c(stmts, rows, migrations):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
-         '#include "base/base.h"', '#include "base/arena.h"', '#include "store/bind.h"',
+         '#include "base/base.h"', '#include "base/base.h"', '#include "store/bind.h"',
          '#include "store/q.h"']
     o.append(gen_enums())
     o += [gen_row_reader(n, c) for n, c in rows]

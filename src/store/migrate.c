@@ -1,11 +1,8 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/sign.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "io/pg/pg.h"
-#include "store/migrate.h"
+#include "store/store.h"
 #include <dirent.h>
 #include <errno.h>
 

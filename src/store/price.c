@@ -1,6 +1,5 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "store/q.h"
 
 #define ROW_BYTES_MAX 256 /* the fixed fields and a source's name */

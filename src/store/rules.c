@@ -1,7 +1,6 @@
 #include "base/base.h"
-#include "base/arena.h"
 #include "store/bind.h"
-#include "store/rules.h"
+#include "store/store.h"
 
 void rule_ask(struct pg *pg, struct pg_req *req, const struct rule *r,
     int64_t (*value)(void *ctx, const char *name), void *ctx, void (*done)(struct op *))

@@ -1,7 +1,6 @@
 #include "base/base.h"
-#include "store/session.h"
+#include "store/store.h"
 
-#include "base/rng.h"
 #include "io/pg/pg.h"
 
 #include <string.h>

@@ -1,8 +1,7 @@
 #include "base/base.h"
-#include "store/shape.h"
+#include "store/store.h"
 
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
+#include "base/text/text.h"
 #include "io/pg/pg.h"
 
 static void json_put_document(struct sbuf *b, struct str s, bool binary, int64_t now_us)

@@ -3,8 +3,7 @@
 #define BENCH_FILE_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,7 @@
 /* cloudsim: options, signals, the end. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <getopt.h>
 #include <signal.h>

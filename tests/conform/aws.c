@@ -4,7 +4,7 @@
 #include "conform.h"
 
 #include "aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SECRET "conform/secret+key/0123456789EXAMPLE"
 #define SESSION "conform-session-token-0123456789"

@@ -8,7 +8,7 @@
 #include "conform.h"
 
 #include "azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SECRET "conform~client.secret-0123456789"
 #define TOKEN "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0.conform-access-token.0123456789"

@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "conform.h"
 
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "registry.h"
 
 #define PAGES 3000

@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "conform.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "coreweave/coreweave.h"
 
 #define API_TOKEN "CW-SECRET-conform-0123456789"

@@ -4,7 +4,7 @@
 #include "conform.h"
 
 #include "gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define TOKEN "ya29.conform-access-token-0123456789"
 #define LINK "https://www.googleapis.com/compute/v1/projects/spot-conform/zones/us-central1-a"

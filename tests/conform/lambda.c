@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "conform.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "lambda/lambda.h"
 
 #define KEY "lambda-conform-key-0123456789"

@@ -1,8 +1,8 @@
 /* The world of the live cases, and main: live CLOUDSIM CLOUD. */
 #include "live.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "io/proc/proc.h"
 
 #include <fcntl.h>

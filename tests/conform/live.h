@@ -13,8 +13,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include "base/arena.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 #include "io/call/call.h"
 
 struct live;

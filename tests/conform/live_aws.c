@@ -2,8 +2,8 @@
 #include "live.h"
 
 #include "aws/aws.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 static const char *env_value(struct live *v, const char *name)
 {

@@ -2,7 +2,7 @@
 #include "live.h"
 
 #include "azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SUBNET \
 	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/" \

@@ -1,7 +1,7 @@
 /* A machine's life, and the common rules of all clouds in it. */
 #include "live.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define LIFE_TURNS 300
 

@@ -2,8 +2,8 @@
  * code; the plain one has machines that are there already. */
 #include "live.h"
 
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "coreweave/coreweave.h"
 
 /* A member of urls.kubernetes[i]. */

@@ -1,7 +1,7 @@
 /* Effects of the wire's, the clock's and the cloud's faults. */
 #include "live.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define RESET_BEFORE "\"kind\":\"reset_before\""
 #define RESET_AFTER "\"kind\":\"reset_after\""

@@ -1,7 +1,7 @@
 /* Google Cloud at the emulator. */
 #include "live.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "gcp/gcp.h"
 
 static const char *setting_value(struct live *v, const char *key)

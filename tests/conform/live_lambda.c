@@ -1,7 +1,7 @@
 /* Lambda Cloud at the emulator. */
 #include "live.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "lambda/lambda.h"
 
 static const char *env_value(struct live *v, const char *name)

@@ -1,7 +1,7 @@
 /* Common code of the cases: a pool, a launch, a count, an end. */
 #include "live.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define LIFE_TURNS 200
 

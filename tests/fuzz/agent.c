@@ -5,7 +5,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 #include "agent/ckpt/upload.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Base64 and hex: whatever decodes encodes back; whatever encodes decodes back. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

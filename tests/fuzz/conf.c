@@ -2,8 +2,7 @@
  * file that is accepted again. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/conf.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 struct target {
 	const char *text, *path, *secret;

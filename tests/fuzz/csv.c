@@ -1,7 +1,7 @@
 /* CSV price lists. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/csv.h"
+#include "base/text/text.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

@@ -9,8 +9,7 @@
 #include "base/base.h"
 #include "fuzz.h"
 
-#include "base/rng.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Fleet files. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/spec/jobspec.h"
+#include "core/spec/spec.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

@@ -7,7 +7,6 @@
 #define TESTS_FUZZ_H
 
 #include "base/base.h"
-#include "base/arena.h"
 
 int fuzz_one(const uint8_t *p, size_t n);
 

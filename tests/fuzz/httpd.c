@@ -5,9 +5,7 @@
  */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/clock.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd_priv.h"
 #include "io/loop/loop.h"
 

@@ -2,9 +2,8 @@
  * without any secret. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/spec/jobspec.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #define NOW (INT64_C(1767225600) * SPOT_US_PER_S)
 

@@ -1,7 +1,7 @@
 /* JSON from clouds, agents and clients; a parsed value prints to text that parses to the same. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

@@ -2,7 +2,7 @@
  * secrets, a line each; an empty line; the text. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 #define SECRETS_MAX 8
 

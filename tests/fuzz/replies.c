@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "replies.h"
 
 #define MARK 0x1e

@@ -2,8 +2,8 @@
  * with its printer. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/crypto/redact.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <math.h>
 

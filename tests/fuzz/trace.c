@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "fuzz.h"
 #include "core/trace/trace.h"
-#include "core/trace/trace_sim.h"
 
 static void trace_simulate(struct arena *a, struct trace *t)
 {

@@ -1,7 +1,7 @@
 /* XML replies of EC2 and S3. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/text/xml.h"
+#include "base/text/text.h"
 
 static size_t tree_walk(const struct xml *x, int depth)
 {

@@ -9,13 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/text/json.h"
-#include "base/log.h"
-#include "base/rng.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/call/call.h"
 #include "io/loop/loop.h"
 #include "registry.h"

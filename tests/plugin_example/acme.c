@@ -12,11 +12,7 @@
  */
 #include "base/base.h"
 
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spot/provider.h"
 
 struct acme {

@@ -1,6 +1,4 @@
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "harness.h"
 #include "pg_image.h"
 #include "steady.h"

@@ -9,7 +9,6 @@
 
 #include "base/base.h"
 #include "io/loop/loop.h"
-#include "io/loop/op.h"
 
 struct testdb;
 struct testdb *testdb_start(void);

@@ -1,7 +1,7 @@
 #include "pg_image.h"
 
 #include "base/base.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 #include "io/cluster/pgcluster.h"
 #include "io/proc/proc.h"
 #include "store/q.h"

@@ -35,6 +35,6 @@ def cpu_seconds(pids):
             with open("/proc/%d/stat" % pid, encoding="ascii") as f:
                 fields = f.read().rsplit(")", 1)[1].split()
             total += sum(int(v) for v in fields[11:15])
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
     return total / os.sysconf("SC_CLK_TCK")

@@ -7,7 +7,6 @@
 #define STEADY_H
 
 #include "base/base.h"
-#include "base/clock.h"
 
 extern const struct clock steady_clock;
 /* The wall clock is set: ahead, or back, by so much. */

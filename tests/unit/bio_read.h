@@ -3,7 +3,6 @@
 #define UNIT_BIO_READ_H
 
 #include "base/base.h"
-#include "base/arena.h"
 
 #include <openssl/bio.h>
 

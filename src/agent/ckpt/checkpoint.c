@@ -17,9 +17,7 @@
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
 
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

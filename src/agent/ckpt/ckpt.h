@@ -14,7 +14,7 @@
 
 #include "agent/net/net.h"
 #include "agent/proc/proc.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 #include <sys/types.h>
 

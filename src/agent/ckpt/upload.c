@@ -9,8 +9,7 @@
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spot/agent.h"
 
 #include <fcntl.h>

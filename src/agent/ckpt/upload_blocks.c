@@ -7,11 +7,8 @@
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define LIST_TIMEOUT_US (20 * SPOT_US_PER_S)
 

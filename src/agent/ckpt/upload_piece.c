@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
 
-#include "base/err.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 #include "spot/agent.h"
 
 #include <errno.h>

@@ -11,9 +11,7 @@
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
 
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define CREATE_TIMEOUT_US (20 * SPOT_US_PER_S)
 #define RESUME_INCOMPLETE 308

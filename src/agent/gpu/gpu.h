@@ -9,7 +9,7 @@
 
 #include "agent/net/net.h"
 #include "agent/sys/sys.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 struct gpu_now {
 	bool known; /* a source has answered */

@@ -3,8 +3,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -10,9 +10,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spot/agent.h"
 
 #include <errno.h>

@@ -2,8 +2,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-
 /* Gives up the last checkpoint of a killed job, so that a failing store does not delay the report
  * of its end. */
 static void save_give_up(struct agent *a, const char *why)

@@ -6,9 +6,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Longer than the 20 s that the daemon may hold the request. */
 #define POST_TIMEOUT_US (30 * SPOT_US_PER_S)

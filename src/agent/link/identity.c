@@ -18,10 +18,8 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/arena.h"
-#include "base/log.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 

@@ -9,7 +9,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
 #include "spot/agent.h"
 
 #include <fcntl.h>

@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define QUICK_US (100 * 1000)
 

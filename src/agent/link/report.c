@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-
 #define AGAIN_US (30 * SPOT_US_PER_S)
 
 void report_reset(struct agent *a)

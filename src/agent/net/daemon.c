@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static struct http_call *daemon_send(struct agent *a, const char *path, const char *type,
     struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))

@@ -1,10 +1,8 @@
 #include "base/base.h"
 #include "agent/net/net.h"
 
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "agent/sys/sys.h"
 #include "net/curl_policy.h"
 
@@ -283,7 +281,7 @@ static void call_set_policy(struct http *h, struct http_call *c, const struct ht
 	(void)curl_easy_setopt(c->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 }
 
-static void call_header(struct http_call *c, const char *line)
+static void call_header_add(struct http_call *c, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(c->headers, line);
 
@@ -308,23 +306,23 @@ static void call_set_headers(struct http *h, struct http_call *c, const struct h
 	char line[4096];
 
 	for (size_t i = 0; w->headers != NULL && w->headers[i] != NULL; i++) {
-		call_header(c, w->headers[i]);
+		call_header_add(c, w->headers[i]);
 	}
 	if (w->type != NULL && snprintf(line, sizeof(line), "Content-Type: %s", w->type) > 0) {
-		call_header(c, line);
+		call_header_add(c, line);
 	} else if (!has_type(w)) {
-		call_header(c, "Content-Type:"); /* presigned PUT: no unsigned header */
+		call_header_add(c, "Content-Type:"); /* presigned PUT: no unsigned header */
 	}
-	call_header(c, "Expect:");
+	call_header_add(c, "Expect:");
 	if (w->header != NULL) {
-		call_header(c, w->header);
+		call_header_add(c, w->header);
 	}
 	if (w->far == HTTP_DAEMON && secret_set(&h->bearer)) {
 		int n = snprintf(line, sizeof(line), "Authorization: Bearer %s",
 		    secret_reveal(&h->bearer));
 
 		if (n > 0 && n < (int)sizeof(line)) {
-			call_header(c, line);
+			call_header_add(c, line);
 		}
 		mem_wipe(line, sizeof(line));
 	}

@@ -9,8 +9,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define TOKEN_TTL_S 3600
 #define TOKEN_MARGIN_US (15 * SPOT_US_PER_S)

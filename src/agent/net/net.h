@@ -12,19 +12,36 @@
  * The client reuses connections. Samples keep those to the daemon open, so a notice needs no name
  * lookup and no handshake.
  */
-#ifndef AGENT_NET_H
-#define AGENT_NET_H
-
-#include "base/base.h"
-
-#include "agent/retry.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
+#ifndef AGENT_NET_NET_H
+#define AGENT_NET_NET_H
 
 #include <curl/curl.h>
 #include <jansson.h>
 
+#include "base/base.h"
+#include "base/crypto/crypto.h"
+
 struct agent;
+
+/* ---- retries -------------------------------------------------------------------------------- */
+
+/*
+ * The times of the next retry and the next turn, in CLOCK_BOOTTIME microseconds. Waits double from
+ * 0.5 s to 30 s, with jitter.
+ */
+
+struct retry {
+	int failures;
+	int64_t next_us;
+};
+
+/* Counts a failure and schedules the retry. retry_after_us: the wait that the server asked for, 0 =
+ * none; it counts up to two minutes. */
+void retry_fail(struct agent *a, struct retry *r, int64_t retry_after_us);
+void retry_clear(struct retry *r);
+bool retry_due(struct agent *a, const struct retry *r); /* if false, wakes at the retry */
+void agent_wake(struct agent *a, int64_t at_us); /* takes a turn then, at the latest */
+int64_t agent_wall_us(struct agent *a);
 
 /* ---- HTTP (http.c) --------------------------------------------------------------------------- */
 

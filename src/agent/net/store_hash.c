@@ -1,9 +1,8 @@
 #include "base/base.h"
 #include "agent/net/net.h"
 
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 static enum told told_compare(const char *told, size_t n, const char *ours)
 {

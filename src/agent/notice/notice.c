@@ -9,8 +9,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define REBALANCE_EVERY_US (600 * SPOT_US_PER_S)
 #define POST_TIMEOUT_US (2 * SPOT_US_PER_S)

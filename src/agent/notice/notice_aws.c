@@ -11,9 +11,8 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
-#include "base/log.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define ACTION_EVERY_US (SPOT_US_PER_S / 2)
 #define OTHERS_EVERY_US (5 * SPOT_US_PER_S)

@@ -14,9 +14,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define EVENTS_PATH "metadata/scheduledevents?api-version=2020-07-01"
 #define NAME_PATH "metadata/instance/compute/name?api-version=2021-02-01&format=text"

@@ -14,9 +14,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 

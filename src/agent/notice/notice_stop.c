@@ -10,8 +10,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define GRACE_DEFAULT_S 30 /* Kubernetes' default of terminationGracePeriodSeconds */
 #define MARGIN_US (2 * SPOT_US_PER_S)

@@ -1,10 +1,8 @@
 #include "base/base.h"
 #include "agent/proc/proc.h"
 
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "agent/sys/sys.h"
 
 #include <errno.h>

@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "agent/agent.h"
 
-#include "base/log.h"
-
 #include <signal.h>
 
 #define KILL_AGAIN_US (2 * SPOT_US_PER_S)

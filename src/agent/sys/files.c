@@ -1,10 +1,8 @@
 #include "base/base.h"
 #include "agent/sys/sys.h"
 
-#include "base/crypto/secret.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <dirent.h>
 #include <errno.h>

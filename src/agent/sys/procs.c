@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "agent/sys/sys.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
 #ifndef API_AGENT_H
 #define API_AGENT_H
 
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 struct route_table;
 extern const struct route_table agent_routes;

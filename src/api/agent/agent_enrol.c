@@ -11,10 +11,7 @@
 #include "base/base.h"
 #include "api/agent/agent_priv.h"
 
-#include "base/log.h"
-#include "base/rng.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define HOLD_MS 25000
 #define SAMPLE_S 15

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "api/agent/agent_priv.h"
 
-#include "core/life/fsm.h"
-#include "core/spec/jobspec.h"
+#include "core/life/life.h"
+#include "core/spec/spec.h"
 #include "core/rank/rank.h"
 
 #define HOLD_MAX_MS 60000

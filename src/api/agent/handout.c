@@ -1,8 +1,6 @@
 #include "base/base.h"
 #include "api/agent/agent.h"
 
-#include "base/arena.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

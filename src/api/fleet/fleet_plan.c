@@ -2,7 +2,7 @@
  * with; starts nothing. */
 #include "base/base.h"
 #include "api/fleet/fleet_priv.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/jobs.h"
 #include "core/fleet/fleet.h"
 
 struct fleet_planned {

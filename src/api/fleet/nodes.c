@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "api/fleet/fleet_priv.h"
 
-#include "core/life/fsm.h"
+#include "core/life/life.h"
 
 /* time that a requested drain leaves for saving */
 #define DRAIN_US (15 * 60 * SPOT_US_PER_S)

@@ -1,8 +1,6 @@
 /* Remembered rankings: the key of an ask, how long its answer holds, and which one is forgotten. */
 #include "base/base.h"
-#include "api/jobs/answer.h"
-
-#include "base/hash.h"
+#include "api/jobs/jobs_priv.h"
 
 #include <sys/queue.h>
 

@@ -6,11 +6,11 @@
  * machine of a fall-back is paid at the price of the begin.
  */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/jobs.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "core/policy/supply_track.h"
-#include "core/trace/trace_past.h"
+#include "core/policy/policy.h"
+#include "core/trace/trace.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "core/spec/class_policy.h"
-#include "core/rank/tables.h"
+#include "core/spec/spec.h"
+#include "core/rank/rank.h"
 
 static json_t *class_json(const struct class_policy *c)
 {

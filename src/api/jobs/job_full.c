@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "base/text/json_put.h"
-#include "core/life/fsm.h"
+#include "base/text/text.h"
+#include "core/life/life.h"
 
 #define HOLD_MAX_S 300
 #define AGAIN_US (5 * SPOT_US_PER_S)

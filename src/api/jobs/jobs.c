@@ -1,10 +1,10 @@
 /* Jobs: list, why, cancel, change of the budget. */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/jobs.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "core/spec/class_policy.h"
-#include "core/life/fsm.h"
+#include "core/spec/spec.h"
+#include "core/life/life.h"
 
 /* ---- list ------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "core/life/fsm.h"
+#include "core/life/life.h"
 
 #define HOLD_MAX_S 60
 #define AGAIN_US (2 * SPOT_US_PER_S)

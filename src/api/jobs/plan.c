@@ -1,11 +1,10 @@
 /* POST /v1/plan: the rows that the engine places jobs from are read here, core/place/placement.h
  * decides as it does for the engine. Submitting a job and the backtest share the first half. */
 #include "base/base.h"
-#include "api/jobs/answer.h"
 #include "api/jobs/jobs_priv.h"
-#include "base/text/str.h"
-#include "core/policy/tightness.h"
-#include "core/spec/class_policy.h"
+#include "base/text/text.h"
+#include "core/policy/policy.h"
+#include "core/spec/spec.h"
 #include <ctype.h>
 #include <strings.h>
 

@@ -1,7 +1,7 @@
 /* Warnings and the note of a plan, and the check whether submitting its file would be refused. */
 #include "base/base.h"
-#include "api/jobs/answer.h"
-#include "base/text/str.h"
+#include "api/jobs/jobs_priv.h"
+#include "base/text/text.h"
 
 static void warn_add(struct areq *q, struct planned *p, const char *text)
 {

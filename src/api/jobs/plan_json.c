@@ -2,10 +2,9 @@
  * (plan_offers.c), the small documents are made as trees first. */
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
-#include "api/jobs/plan.h"
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
-#include "core/spec/class_policy.h"
+#include "api/jobs/jobs.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #define GANG_SHOWN 50
 

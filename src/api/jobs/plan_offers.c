@@ -1,8 +1,8 @@
 /* The lists of a plan, written into the reply: offers with their terms, refused offers, and the
  * distributions. */
 #include "base/base.h"
-#include "api/jobs/answer.h"
-#include "base/text/json_put.h"
+#include "api/jobs/jobs_priv.h"
+#include "base/text/text.h"
 
 #define OFFERS_SHOWN 200
 #define REFUSED_SHOWN 500

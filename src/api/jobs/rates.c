@@ -6,9 +6,6 @@
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "base/hash.h"
-#include "base/map.h"
-
 #define RATES_MAX 1024
 #define OLD_MOST 10 /* times their age: older rates are read again by each */
 

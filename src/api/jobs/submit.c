@@ -4,10 +4,8 @@
  * The statement stores the same text under the Idempotency-Key.
  */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/jobs.h"
 #include "api/jobs/jobs_priv.h"
-
-#include "base/hash.h"
 
 struct submit {
 	struct job_submit job;

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void text_add(struct sbuf *b, const char *key, const char *text)
 {

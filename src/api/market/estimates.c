@@ -2,9 +2,9 @@
 #include "base/base.h"
 #include "api/market/market_priv.h"
 
-#include "base/text/json_put.h"
+#include "base/text/text.h"
 #include "core/hazard/hazard.h"
-#include "core/rank/offer.h"
+#include "core/rank/rank.h"
 
 struct number { /* a double of a struct, by its name in the reply */
 	const char *key; /* with quotes and colon */

@@ -2,10 +2,8 @@
 #include "base/base.h"
 #include "api/market/market_priv.h"
 
-#include "base/text/json.h"
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
-#include "core/rank/offer.h"
+#include "base/text/text.h"
+#include "core/rank/rank.h"
 
 #define RECORD_DAYS 30
 #define HISTORY_MAX 5000

@@ -2,11 +2,8 @@
 #include "base/base.h"
 #include "api/market/market_priv.h"
 
-#include "base/hash.h"
-#include "base/map.h"
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
-#include "core/rank/offer.h"
+#include "base/text/text.h"
+#include "core/rank/rank.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "api/market/market_priv.h"
 
-#include "core/policy/tightness.h"
+#include "core/policy/policy.h"
 
 static void supply_done(struct areq *q)
 {

@@ -1,7 +1,7 @@
 /* Money: sums over the ledger, and one job's lines against its baselines. */
 #include "base/base.h"
 #include "api/money/money.h"
-#include "core/spec/jobspec.h"
+#include "core/spec/spec.h"
 #include "core/rank/rank.h"
 
 /* Hours of the counted work on the job's reference accelerator, by the throughput of each pool.

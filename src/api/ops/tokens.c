@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "api/ops/ops_priv.h"
 
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 
 static void tokens_done(struct areq *q)
 {

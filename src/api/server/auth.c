@@ -6,9 +6,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/rng.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <strings.h>
 

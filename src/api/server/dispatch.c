@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/text/near.h"
+#include "base/text/text.h"
 
 /* ---- matching -------------------------------------------------------------------------------- */
 

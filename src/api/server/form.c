@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/hash.h"
-
 #define ZLIB_CONST
 #include <strings.h>
 #include <zlib.h>

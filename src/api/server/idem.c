@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define KEY_MAX 128
 #define OPEN_US (60 * SPOT_US_PER_S) /* then a repeat takes an open key over (api_idem_begin) */

@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
+#include "base/text/text.h"
 
 #define BODY_KEPT ((size_t)4 << 20)
 

@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/log.h"
-
 #include <stdarg.h>
 
 /* ---- documents of the store ------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"
-#include "store/listen.h"
+#include "store/store.h"
 
 #define FLUSH_US SPOT_US_PER_S
 #define BATCH_MAX 20000

@@ -2,8 +2,6 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/log.h"
-
 #define PURGE_US (3600 * SPOT_US_PER_S)
 #define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
 #define MARKET_AGE_US (SPOT_US_PER_S / 4)

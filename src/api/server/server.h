@@ -9,11 +9,7 @@
 #define API_SERVER_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "api/api.h"
 #include "io/httpd/httpd.h"
 #include "store/market/market.h"

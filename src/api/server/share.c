@@ -7,8 +7,6 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/hash.h"
-
 struct crew { /* requests, in the order in which they came */
 	struct areq *first, **end;
 };

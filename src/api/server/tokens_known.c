@@ -7,8 +7,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/crypto/secret.h"
-#include "base/map.h"
+#include "base/crypto/crypto.h"
 
 #define KNOWN_US SPOT_US_PER_S
 #define KNOWN_MAX 4096

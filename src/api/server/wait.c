@@ -11,8 +11,6 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include "base/hash.h"
-
 /* All look again after a reconnect and at the drain. This pace keeps the database's queue short. */
 #define WAKE_EVERY_US 50
 

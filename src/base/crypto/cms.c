@@ -1,8 +1,5 @@
 #include "base/base.h"
-#include "base/crypto/cms.h"
-
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/crypto/crypto.h"
 
 #include <openssl/bio.h>
 #include <openssl/cms.h>

@@ -1,10 +1,6 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/crypto/jwt.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/bio.h>
 #include <openssl/bn.h>

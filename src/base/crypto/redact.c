@@ -5,10 +5,8 @@
  * thread logs.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/crypto/redact.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <pthread.h>

@@ -3,9 +3,7 @@
  * compared in constant time.
  */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/crypto/redact.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 
 #include <errno.h>
 #include <fcntl.h>

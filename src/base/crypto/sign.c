@@ -1,9 +1,8 @@
 /* Hashes and text encodings, by libcrypto if it has them. A failing libcrypto aborts: these calls
  * fail only without memory or without the algorithm. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

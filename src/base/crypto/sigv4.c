@@ -5,10 +5,8 @@
  * time and keys are arguments, headers or a URL are the result.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

@@ -4,9 +4,7 @@
  * values may contain both characters.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "base/text/conf.h"
-#include "base/err.h"
 #include "base/text/near.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"

@@ -1,9 +1,7 @@
 /* RFC 4180 reader: quoted fields may hold commas, doubled quotes and line ends. Rows live in the
  * arena. An error names the first line of its row. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "base/text/csv.h"
-#include "base/err.h"
 #include "base/text/str.h"
 
 #define COLUMNS_MAX 1000

@@ -3,8 +3,6 @@
  * getter's error names the field.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/text/json.h"
 #include "base/text/str.h"
 

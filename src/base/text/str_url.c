@@ -1,6 +1,5 @@
 /* Percent encoding after RFC 3986. Decoding refuses NUL, since the result is a C string. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "base/text/str.h"
 
 static bool is_unreserved(unsigned char c)

@@ -4,9 +4,6 @@
  * comes from the caller's arena.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/hash.h"
 #include "base/text/sbuf.h"
 #include "base/text/xml.h"
 

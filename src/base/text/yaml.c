@@ -3,8 +3,6 @@
  * and tags, so a small text cannot become a large tree. All memory comes from the caller's arena.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/text/yaml.h"
 
 #include <stdarg.h>

@@ -1,7 +1,5 @@
 /* Time zones: TZif files of the system's zone database, and the POSIX rule at their end. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/text/str.h"
 #include "base/text/zone.h"
 

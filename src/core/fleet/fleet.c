@@ -1,6 +1,5 @@
 /* A fleet's plan: the allocation and its report. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 
 #include <math.h>

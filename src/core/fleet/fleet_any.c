@@ -1,6 +1,5 @@
 /* Jobs that take any fleet of their team. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_size.h"
 
 /* The room left in a fleet. */

@@ -17,7 +17,6 @@
  * cheapest pool without limits, may then be higher.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 
 #include <math.h>

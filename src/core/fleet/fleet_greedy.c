@@ -5,7 +5,6 @@
  * 1978).
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 
 #include <math.h>

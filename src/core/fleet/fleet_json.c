@@ -1,7 +1,7 @@
 /* A fleet's plan as it is shown and stored, with every figure that it follows from. */
 #include "base/base.h"
-#include "base/text/json.h"
-#include "core/fleet/fleet.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet_plan.h"
 
 #define POOLS_SHOWN 500
 

@@ -1,9 +1,6 @@
 /* Demand by a Prometheus query: its answer, and the capacity that it asks for. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet_size.h"
 
 #include <math.h>

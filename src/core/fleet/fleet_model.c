@@ -1,8 +1,6 @@
 /* The allocation problem as arrays: pools by id, the groups that share a limit or fail together,
  * and the state of the plan. */
 #include "base/base.h"
-#include "base/hash.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 #include "core/hazard/hazard.h"
 

@@ -1,8 +1,7 @@
 /* The choice of a fleet's moves: one after the other, the largest gain first (fleet_move.h). */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_move_priv.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet_priv.h"
 
 #include <math.h>
 

@@ -20,8 +20,8 @@
 #ifndef CORE_FLEET_MOVE_H
 #define CORE_FLEET_MOVE_H
 
-#include "core/fleet/fleet.h"
-#include "core/policy/supply.h"
+#include "core/fleet/fleet_plan.h"
+#include "core/policy/policy.h"
 
 /* The budget with its defaults filled in. */
 struct fleet_rebalance fleet_rebalance_of(const struct fleet_spec *f);

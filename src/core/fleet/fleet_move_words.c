@@ -1,10 +1,8 @@
 /* The reasons of a fleet's moves: why a node may not move, why a move waits, why a node stays. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_move_priv.h"
-#include "core/place/placement.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet_priv.h"
+#include "core/place/place.h"
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 

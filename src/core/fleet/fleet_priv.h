@@ -1,8 +1,9 @@
 /* Private to core/fleet: the model of the allocation and its steps. */
-#ifndef CORE_FLEET_PRIV_H
-#define CORE_FLEET_PRIV_H
+#ifndef CORE_FLEET_FLEET_PRIV_H
+#define CORE_FLEET_FLEET_PRIV_H
 
-#include "core/fleet/fleet.h"
+#include "core/fleet/fleet_plan.h"
+#include "core/fleet/fleet_move.h"
 
 /* The four levels at which pools fail together, the widest first, then the other limited groups. */
 enum fleet_kind { FG_PROVIDER = 0, FG_REGION, FG_ZONE, FG_FAMILY, FG_GPU, FG_QUOTA, FLEET_KINDS };
@@ -115,5 +116,38 @@ void fleet_rebalance_read(struct arena *a, const json_t *j, struct fleet_rebalan
 /* Returns the limit that keeps a node out; 0 = none. *ret_group is -1 for the pool's own limit. */
 enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i,
     int32_t *ret_group);
+
+/* Private to the files of fleet_move.h. */
+
+/* A move must not lower these below the wanted amounts. */
+struct fleet_kept {
+	int64_t total, floor, pools;
+};
+struct fleet_movement {
+	struct arena *arena;
+	const struct fleet_move_in *in;
+	struct fleet_model m; /* with the moves chosen so far */
+	struct fleet_kept was;
+	struct fleet_item **dests; /* by cost */
+	size_t dests_n, weighed;
+	/* of each node: its pool, and the best destination */
+	struct fleet_item **at, **to;
+	const char **why; /* never moves; NULL = may */
+	struct fleet_move *best;
+	bool *moved, *better;
+	const char **bound; /* the rule that keeps it where a better place would be; NULL = none */
+	const char *binds; /* of the node at hand */
+};
+
+/* The saving beyond the cost and the margin. */
+double fleet_move_net(const struct fleet_move_in *in, const struct fleet_move *m);
+/* Returns why the node may not move at all; NULL = it may. */
+const char *fleet_move_never(const struct fleet_movement *x, size_t node);
+/* Returns why the move does not begin now, beside those of so_far; NULL = it begins. */
+const char *fleet_move_waits(const struct fleet_movement *x, const struct fleet_moves *so_far,
+    size_t node);
+const char *fleet_move_words(const struct fleet_movement *x, const struct fleet_move *m,
+    const char *wait);
+void fleet_stays_fill(const struct fleet_movement *x, struct fleet_moves *ret);
 
 #endif

@@ -1,12 +1,10 @@
 /* The disruption budget of a fleet: the key `rebalance` of its file. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/yaml.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet_move.h"
 #include "core/fleet/fleet_priv.h"
-#include "core/policy/rebalance.h"
-#include "core/spec/spec_parts.h"
+#include "core/policy/policy.h"
+#include "core/spec/spec.h"
 
 #define MOVES_MAX 1000
 #define ALL_HOURS UINT32_C(0xffffff)

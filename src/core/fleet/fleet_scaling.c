@@ -1,15 +1,10 @@
 /* The keys of the fleet file that move the size, and their stored form. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/near.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "base/text/zone.h"
-#include "core/fleet/fleet.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet_plan.h"
 #include "core/fleet/fleet_priv.h"
 #include "core/fleet/fleet_size.h"
-#include "core/spec/spec_parts.h"
+#include "core/spec/spec.h"
 
 #include <math.h>
 

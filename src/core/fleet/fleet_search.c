@@ -6,7 +6,6 @@
  * The missing weight at the best rate left is therefore a lower bound.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* The size of a fleet: see fleet_size.h for the rules. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/fleet/fleet.h"
+#include "core/fleet/fleet_plan.h"
 #include "core/fleet/fleet_size.h"
 
 #define MILLI 1000

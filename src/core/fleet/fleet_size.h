@@ -24,7 +24,7 @@
 #define CORE_FLEET_SIZE_H
 
 #include "base/base.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 
 struct arena;
 struct fleet_spec;

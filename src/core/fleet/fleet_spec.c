@@ -1,11 +1,9 @@
 /* Fleet requests: JSON or YAML with the same resources part as a job file. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/yaml.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet_priv.h"
 #include "core/fleet/fleet_size.h"
-#include "core/spec/spec_parts.h"
+#include "core/spec/spec.h"
 
 #define FLEET_NODES_MAX 10000
 

@@ -1,7 +1,5 @@
 /* The state of a plan while it is made: units put into pools, their cost and the room left. */
 #include "base/base.h"
-#include "base/hash.h"
-#include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 #include "core/hazard/hazard.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Weekly hours of a fleet, in the local time of a zone. */
 #include "base/base.h"
-#include "base/text/zone.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet_size.h"
 
 #include <ctype.h>

@@ -2,8 +2,6 @@
  * bits. The tables are hand-made: base/map would call through a pointer at each look-up, and
  * model_join() could not prefetch its slots. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/hash.h"
 #include "core/hazard/hazard_priv.h"
 
 #define SLOTS_MIN 64

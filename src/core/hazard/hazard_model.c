@@ -5,7 +5,6 @@
  * expected. Each is discounted by the variation in between. A pool never hears its own record back.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>

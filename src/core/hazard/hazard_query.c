@@ -1,8 +1,7 @@
 /* Queries the hazard model about one pool. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard_priv.h"
-#include "core/hazard/hazard_siblings.h"
+#include "core/hazard/hazard.h"
 
 #include <math.h>
 

@@ -2,7 +2,6 @@
  * migrations/. Table pool_record has six of them, pool_habit.record the rest, once computed for the
  * pool. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* The rise of the hazard after reclaims of siblings; the header has the model. */
 #include "base/base.h"
-#include "core/hazard/hazard_siblings.h"
-#include "base/arena.h"
-#include "base/hash.h"
+#include "core/hazard/hazard.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>

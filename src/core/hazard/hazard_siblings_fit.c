@@ -2,7 +2,7 @@
  * recorded pools: two zones of three, the first 60 % of each folder. SIBLINGS.md
  * beside that program has the sources and the scores. */
 #include "base/base.h"
-#include "core/hazard/hazard_siblings.h"
+#include "core/hazard/hazard.h"
 
 const struct sibling_fit sibling_fitted = {
 	/* quick, slow */

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "core/life/doubt.h"
+#include "core/life/life.h"
 
 enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
     int64_t limit_us)

@@ -1,7 +1,7 @@
 /* Names of states and events, and the diagram. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "core/life/fsm.h"
+#include "base/text/text.h"
+#include "core/life/life.h"
 
 static const char *const job_states[JOB_STATE_COUNT] = { "",
 #define X(n) #n,

@@ -1,6 +1,6 @@
 /* The job's transition table. */
 #include "base/base.h"
-#include "core/life/fsm.h"
+#include "core/life/life.h"
 
 #define TO(s, w) \
 	{ \

@@ -1,6 +1,6 @@
 /* Names of states without a transition table. */
 #include "base/base.h"
-#include "core/life/states.h"
+#include "core/life/life.h"
 
 #define X(n) #n,
 static const char *const gang_states[GANG_STATE_COUNT] = { "?", GANG_STATE_LIST(X) };

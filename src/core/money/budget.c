@@ -1,7 +1,6 @@
-/* Computes the budget that a start needs. The rules are in budget.h. */
+/* Computes the budget that a start needs. The rules are in money.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/money/budget.h"
+#include "core/money/money.h"
 
 __extension__ typedef __int128 wide;
 

@@ -1,7 +1,6 @@
-/* Cuts a node's time into priced lines. The rules are in ledger.h. */
+/* Cuts a node's time into priced lines. The rules are in money.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/money/ledger.h"
+#include "core/money/money.h"
 
 /* floor(price * us / 3600e6) in 128 bits: neither overflow nor rounding drift. */
 static int64_t cost_floor(int64_t price_micros, int64_t us)

@@ -1,6 +1,5 @@
 /* See gang.h. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/place/gang.h"
 
 #include <math.h>

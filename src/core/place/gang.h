@@ -17,8 +17,7 @@
 #define CORE_GANG_H
 
 #include "base/base.h"
-#include "core/life/fsm.h"
-#include "core/life/states.h"
+#include "core/life/life.h"
 #include "core/rank/rank.h"
 
 #define GANG_NODES_MAX 256

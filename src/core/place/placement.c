@@ -1,7 +1,6 @@
 /* Which offers suit a job and in which order; see placement.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/money/budget.h"
+#include "core/money/money.h"
 #include "core/place/placement.h"
 
 #include <math.h>

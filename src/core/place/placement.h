@@ -13,13 +13,9 @@
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H
 
-#include "core/life/fsm.h"
+#include "core/life/life.h"
 #include "core/place/gang.h"
-#include "core/policy/deadline_room.h"
-#include "core/policy/defer.h"
 #include "core/policy/policy.h"
-#include "core/policy/supply.h"
-#include "core/policy/supply_track.h"
 #include "core/rank/rank.h"
 
 /* ---- in -------------------------------------------------------------------------------------- */
@@ -69,7 +65,7 @@ struct job_facts {
 	int64_t restart_us; /* measured; 0 = unknown */
 	int32_t nodes; /* more than 1: a gang; 0 = 1 */
 	bool has_budget;
-	/* when its machines are given back now; below 0: it must stop (core/money/budget.h) */
+	/* when its machines are given back now; below 0: it must stop (core/money/money.h) */
 	int64_t budget_micros, budget_left;
 };
 struct place_in {

@@ -5,8 +5,7 @@
  * demand, or wait.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/place/placement.h"
 
 #define TICKS_LEAST 100

@@ -1,7 +1,6 @@
 /* The decision, step by step; see placement.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/place/placement.h"
 
 const char *place_act_name(enum place_act a)

@@ -1,6 +1,5 @@
 /* Can a job ever run, and what would make it possible? See placement.h. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/place/placement.h"
 
 #define VALUES_MOST 4

@@ -1,7 +1,6 @@
 /* A placement as JSON: what decisions keep, and what plans tell of the same; see placement.h. */
 #include "base/base.h"
-#include "base/text/json.h"
-#include "base/text/json_put.h"
+#include "base/text/text.h"
 #include "core/place/placement.h"
 
 #define SCORES_KEPT 12

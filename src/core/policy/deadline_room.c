@@ -1,8 +1,6 @@
 /* Room before a deadline: the rules are in deadline_room.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/backoff.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/policy/deadline_room.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Finds the best start of a job with slack before its deadline. The rules are in defer.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/policy/defer.h"
 
 /* A refused launch costs about this share of an hour's price: the wait, and a more expensive boot

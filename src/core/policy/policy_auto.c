@@ -15,7 +15,6 @@
  * against price per pool: SkyNomad (arXiv 2601.06520).
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/policy_priv.h"
 
 #define LIFE_MAX_H 24.0

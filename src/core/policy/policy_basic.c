@@ -10,8 +10,7 @@
  * They stay there until it is lost.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/policy.h"
+#include "core/policy/deadline_policy.h"
 
 struct basic {
 	const struct policy_setup *s;

@@ -14,7 +14,6 @@
  * show.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/policy_priv.h"
 
 #include <math.h>

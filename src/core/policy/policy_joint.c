@@ -9,7 +9,6 @@
  * the state. It returns to the pool's usual availability with its half-life.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/policy_priv.h"
 
 #include <math.h>

@@ -8,7 +8,6 @@
  * age bin. A level with little evidence adopts the coarser one. Old evidence fades.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/policy_priv.h"
 
 #include <math.h>

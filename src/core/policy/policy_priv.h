@@ -6,7 +6,7 @@
 #ifndef CORE_POLICY_PRIV_H
 #define CORE_POLICY_PRIV_H
 
-#include "core/policy/policy.h"
+#include "core/policy/deadline_policy.h"
 
 struct arena;
 

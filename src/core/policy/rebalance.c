@@ -1,7 +1,6 @@
 /* Waves of moves and the worth of recommendations: the rules are in rebalance.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/policy/rebalance.h"
 
 #define ALL_HOURS UINT32_C(0xffffff)

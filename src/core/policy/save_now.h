@@ -11,7 +11,7 @@
 #ifndef CORE_SAVE_NOW_H
 #define CORE_SAVE_NOW_H
 
-#include "core/hazard/hazard_siblings.h"
+#include "core/hazard/hazard.h"
 
 struct save_now_in {
 	double hazard_per_hour; /* usual */

@@ -1,8 +1,6 @@
 /* Fail-over to on-demand and return to spot: the rules are in supply.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/backoff.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/policy/supply.h"
 
 #include <math.h>

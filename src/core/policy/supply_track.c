@@ -1,6 +1,5 @@
 /* Turns our own rows into samples of a pool's supply. The rules are in supply_track.h. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/supply_track.h"
 
 /* A year of ten-minute ticks: no caller needs more. */

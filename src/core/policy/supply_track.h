@@ -7,7 +7,7 @@
 #define CORE_SUPPLY_TRACK_H
 
 #include "base/base.h"
-#include "core/policy/policy.h"
+#include "core/policy/deadline_policy.h"
 
 struct arena;
 

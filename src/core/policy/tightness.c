@@ -1,6 +1,5 @@
 /* Supply tightness of a pool group: the formula is in tightness.h. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/tightness.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* Orders the waiting jobs, and words the reason of each place. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/queue/queue.h"
 
 #define URGENT_NEVER 3

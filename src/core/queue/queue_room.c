@@ -1,7 +1,6 @@
 /* Capacity for a blocked job: reserved by predicted ends, or freed by preemption. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/queue/queue.h"
 
 /* Beyond this many units the table rounds: freed units down, needed units up. */

@@ -4,8 +4,7 @@
  * rest costs as much as in the cheapest pool without an end; price_move has that.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/rank/rank_priv.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Plays a job through, many times; see montecarlo.h. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
+#include "core/hazard/hazard.h"
 #include "core/rank/montecarlo.h"
 #include "core/rank/rank_priv.h"
 

@@ -13,8 +13,7 @@
 #ifndef CORE_MONTECARLO_H
 #define CORE_MONTECARLO_H
 
-#include "core/hazard/hazard.h"
-#include "core/rank/rank.h"
+#include "core/rank/ranking.h"
 
 #define MONTECARLO_RUNS 2000
 #define MONTECARLO_LEAST 200

@@ -1,9 +1,7 @@
 /* Decides which offers suit a request, and which prices are plausible. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/hash.h"
-#include "base/text/str.h"
-#include "core/spec/jobspec.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "core/rank/offer.h"
 
 #include <strings.h>

@@ -31,7 +31,7 @@ struct offer_record {
 	double joint_alone[4];
 };
 
-/* The rise of the hazard after reclaims of siblings (core/hazard/hazard_siblings.h): for each part
+/* The rise of the hazard after reclaims of siblings (core/hazard/hazard.h): for each part
  * the probability that is still to come. */
 enum rise_part { RISE_QUICK = 0, RISE_SLOW, RISE_PARTS };
 struct rise {

@@ -4,9 +4,7 @@
  * costs a byte.
  */
 #include "base/base.h"
-#include "base/hash.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/rank/rank_priv.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 #ifndef CORE_RANK_PRIV_H
 #define CORE_RANK_PRIV_H
 
-#include "base/hash.h"
-#include "core/rank/rank.h"
+#include "base/base.h"
+#include "core/rank/ranking.h"
 
 /* Lookups that thousands of offers share. Strings are those of the offers. */
 #define GPU_MEMO 64

@@ -1,7 +1,6 @@
 /* Computes the expected cost of one offer. The arithmetic is in rank.h and README.md. */
 #include "base/base.h"
 #include "core/hazard/hazard.h"
-#include "core/hazard/hazard_siblings.h"
 #include "core/rank/rank_priv.h"
 
 #include <math.h>

@@ -1,9 +1,8 @@
 /* All terms of a score as one JSON object. A plan shows exactly the terms that a decision
  * stores. */
 #include "base/base.h"
-#include "base/text/json.h"
-#include "base/text/json_put.h"
-#include "core/rank/rank.h"
+#include "base/text/text.h"
+#include "core/rank/ranking.h"
 
 enum kind { REAL, MICROS, TEXT };
 #define TERM(m, k) \

@@ -1,8 +1,7 @@
 /* Looks up the relative speed of GPUs and the cost of moving bytes. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/spec/jobspec.h"
-#include "core/rank/rank.h"
+#include "core/spec/spec.h"
+#include "core/rank/ranking.h"
 #include "core/rank/tables.h"
 
 #include <strings.h>

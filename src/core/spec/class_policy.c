@@ -1,9 +1,7 @@
 /* The workload classes, their defaults, and their effect on a job file. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/str.h"
-#include "core/spec/class_policy.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "core/rank/rank.h"
 
 /* For classes without a waiting user. A day of patience costs 0.84 of what ten minutes cost, seven

@@ -1,12 +1,8 @@
 /* The job file: top level, envs and config.spotctl. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/near.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/place/gang.h"
-#include "core/spec/spec_parts.h"
+#include "base/text/text.h"
+#include "core/place/place.h"
+#include "core/spec/spec.h"
 #include "spot/agent.h"
 
 #include <ctype.h>

@@ -1,8 +1,7 @@
 /* config.spotctl.data of the job file: the data that the job reads, and its size. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/spec/spec_parts.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 /* Parses "120GB": decimal units, as clouds bill them, and binary ones. */
 static bool parse_bytes(const char *text, int64_t *ret)

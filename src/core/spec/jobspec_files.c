@@ -1,11 +1,7 @@
 /* Files of a job on its machine: file_mounts, and the places that the agent makes. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/spec/spec_parts.h"
-#include "core/spec/store_uri.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #define MOUNTS_MAX 512
 #define PLACE_MAX 1024

@@ -1,9 +1,7 @@
 /* Writes the normalised job of job.spec, and reads it back. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "core/spec/jobspec.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 static void set_text(json_t *o, const char *key, const char *v)
 {

@@ -1,9 +1,8 @@
 /* The `resources` part of a job file: SkyPilot's three forms of accelerators, any_of and
  * ordered. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
-#include "core/spec/spec_parts.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #include <ctype.h>
 #include <math.h>

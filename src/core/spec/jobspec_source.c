@@ -5,11 +5,8 @@
  * else in the file.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/spec/spec_parts.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 /* shorter lines of a value would match too much else */
 #define LINE_MIN 9

@@ -1,8 +1,7 @@
 /* Times of the job file: deadline, start_after, off_peak, patience and late. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
-#include "core/spec/spec_parts.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #define DEADLINE_MAX_US (INT64_C(87600) * SPOT_US_PER_HOUR) /* ten years */
 #define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)

@@ -1,7 +1,6 @@
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
-#include "core/spec/store_uri.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #define SCHEME_LEN 5
 #define KEY_MAX 1024

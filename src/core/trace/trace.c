@@ -1,10 +1,7 @@
 /* Reads trace files. It checks every sample, since a wrong one would show only as a wrong
  * figure. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/trace/trace.h"
 
 #include <math.h>

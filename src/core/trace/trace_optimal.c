@@ -17,9 +17,7 @@
  *   takes the cheapest ticks to come, without changeovers.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "core/trace/trace_sim.h"
+#include "core/trace/trace.h"
 
 struct label {
 	int64_t done, cost; /* microseconds; units of cost */

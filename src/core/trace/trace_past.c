@@ -1,8 +1,6 @@
 /* Gives a backtest only what was known at the time. The rules are in the header. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/trace/trace_past.h"
+#include "core/trace/trace.h"
 
 #include <math.h>
 

@@ -1,10 +1,7 @@
 /* Simulates deadline policies over recorded supply. The model's rules are in the header. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/trace/trace.h"
-#include "core/trace/trace_sim.h"
 
 #define JOB_TICKS_MAX 100000
 

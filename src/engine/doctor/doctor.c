@@ -8,8 +8,7 @@
  * it ends; the last one closes the run. Nothing is created or ended at a provider.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/doctor/doctor_priv.h"
 
 #define LOOK_US (45 * SPOT_US_PER_S) /* a whole check of one region; the client waits for 60 s */

@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "engine/doctor/doctor_priv.h"
-#include "store/rules.h"
+#include "store/store.h"
 
 /* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)

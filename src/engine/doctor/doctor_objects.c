@@ -3,7 +3,7 @@
  * jobs come first. Writes nothing and reads no bytes: it compares the size that the store reports
  * with the row. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/doctor/doctor_priv.h"
 
 /* rows that ended before are not checked again */

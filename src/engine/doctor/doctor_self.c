@@ -1,8 +1,7 @@
 /* The daemon about itself: its database, its address, the agent it hands out, the cost of polling.
  * */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/doctor/doctor_priv.h"
 
 #define SKEW_WARN_US (1 * SPOT_US_PER_S)

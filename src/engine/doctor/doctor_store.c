@@ -2,7 +2,7 @@
  * without keys. Then deletes it. One request follows the other; the first that fails shows the
  * fault. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/doctor/doctor_priv.h"
 
 #define TRIP_US (15 * SPOT_US_PER_S) /* each request */

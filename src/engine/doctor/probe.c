@@ -1,8 +1,7 @@
 /* Probes: each collects items, and writes them with one statement when it ends. The last one closes
  * the examination. */
 #include "base/base.h"
-#include "base/crypto/redact.h"
-#include "base/log.h"
+#include "base/crypto/crypto.h"
 #include "engine/doctor/doctor_priv.h"
 
 #include <stdarg.h>

@@ -1,8 +1,7 @@
 /* Bursts: after a reclaim, jobs on siblings save if that is worth it (core/policy/save_now.h). A
  * burst asks a job at most once. The job goes on, and a notice of its own may follow. */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/policy/save_now.h"
+#include "core/policy/policy.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 

@@ -1,8 +1,7 @@
 /* Deletes objects of abandoned checkpoints: a few at a time, by presigned requests. The statement
  * says which may go. Deleting an object twice, or one that was never uploaded, is harmless. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 

@@ -1,8 +1,7 @@
 /* Attempts against their nodes and jobs. Notices become drains; drains and cancellations reach the
  * agent as the attempt's `desired`; ended or lost attempts become the job's next state. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"

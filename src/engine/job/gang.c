@@ -16,9 +16,8 @@
  * so gangs cannot hold each other's halves for ever.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/money/budget.h"
+#include "base/text/text.h"
+#include "core/money/money.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"

@@ -2,7 +2,6 @@
  * whose node is over is lost. Then the state of all ranks together (core/place/gang.h) becomes an
  * order to the agents or the job's next state. One statement per job. */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"

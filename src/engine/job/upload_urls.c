@@ -5,8 +5,7 @@
  * agent gets its URLs when all of its chunks have one.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 

@@ -1,7 +1,6 @@
 /* Provider calls beside the passes: each has an arena of its own and writes one statement when it
  * ends. */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/kernel/kernel_priv.h"
 
 struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *))

@@ -11,7 +11,7 @@
  * step too. The row `led` keeps both for an hour, for the next leader.
  *
  * A bill cannot become younger. After a start, a fail-over or a clock step the biller waits until a
- * provider's time confirms ours (core/life/doubt.h). Then this file corrects the lifetimes of
+ * provider's time confirms ours (core/life/life.h). Then this file corrects the lifetimes of
  * machines that were written by a wrong clock, before they are billed.
  *
  * A daemon that begins to lead knows no step of its clock before: its host may have started with a
@@ -19,8 +19,7 @@
  * our clock is ahead, it counts as a step.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/life/doubt.h"
+#include "core/life/life.h"
 #include "engine/kernel/kernel_priv.h"
 
 #define AGAIN_US (60 * SPOT_US_PER_S)

@@ -9,9 +9,7 @@
  * The reconciler here signs download URLs anew that expire before use.
  */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 
 #define PASS_US SPOT_US_PER_S

@@ -1,6 +1,6 @@
 /* The engine's life: start, passes, stop. */
 #include "base/base.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 #include "engine/kernel/kernel_priv.h"
 
 struct loop *engine_loop(const struct engine *e)

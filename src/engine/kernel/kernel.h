@@ -12,10 +12,10 @@
 
 #include <sys/queue.h>
 
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "core/life/fsm.h"
-#include "core/place/placement.h"
+#include "base/base.h"
+#include "base/text/text.h"
+#include "core/life/life.h"
+#include "core/place/place.h"
 #include "core/hazard/hazard.h"
 #include "engine/engine.h"
 #include "store/market/market.h"
@@ -223,15 +223,15 @@ int64_t clock_span_us(const struct engine *e, int64_t span_us);
 /* By the rows something ran for ran_us, and may run for most_us (0 = without limit). Returns true
  * when that is over for sure. */
 bool clock_ran_out(const struct engine *e, int64_t ran_us, int64_t most_us);
-/* True until a provider's clock confirms our wall clock (core/life/doubt.h): times written by it
+/* True until a provider's clock confirms our wall clock (core/life/life.h): times written by it
  * may be hours off. */
 bool clock_doubted(const struct engine *e);
 int64_t clock_set_us(const struct engine *e); /* mono: the last clock step; 0 = none */
 
 /* ---- state transitions (transition.c) -------------------------------------------------------- */
 
-/* Each moves one node or job along the table of core/life/fsm.h. An event that the table refuses is
- * logged and nothing is sent. */
+/* Each moves one node or job along the table of core/life/life.h. An event that the table refuses
+ * is logged and nothing is sent. */
 void node_event(struct recon *r, int64_t id, enum node_state state, enum node_event ev,
     const char *cause, const char *why);
 void job_event(struct recon *r, int64_t id, enum job_state state, int32_t epoch, enum job_event ev,

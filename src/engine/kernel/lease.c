@@ -12,7 +12,6 @@
  * undoes a later one.
  */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/kernel/kernel_priv.h"
 
 #define POLLS 12 /* of another holder's lease, within its life */

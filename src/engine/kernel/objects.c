@@ -1,10 +1,8 @@
 /* The object store of checkpoints, reached by URLs that the engine signs and nodes use without
  * keys. */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/spec/store_uri.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "engine/kernel/kernel.h"
 
 bool objects_configured(const struct engine *e)

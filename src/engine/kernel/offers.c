@@ -1,7 +1,6 @@
 /* The market as it stands: a snapshot of the kept market (store/market/market.h), shared by every
  * pass that needs it within offers_age. */
 #include "base/base.h"
-#include "base/hash.h"
 #include "engine/kernel/kernel_priv.h"
 
 /* Memory of one read. Passes that were given it hold it until they end, even if it is read again

@@ -1,7 +1,7 @@
 /* Builds the policy of core/place/placement.h from the configuration. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "core/money/budget.h"
+#include "base/text/text.h"
+#include "core/money/money.h"
 #include "engine/kernel/kernel.h"
 
 struct place_policy engine_place_policy(const struct engine_conf *c)

@@ -1,6 +1,5 @@
 /* Reconcilers: their state, their passes and the statements of these. */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/kernel/kernel_priv.h"
 
 /* Whatever its ticks are, a reconciler without changes runs this often. */

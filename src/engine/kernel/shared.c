@@ -1,7 +1,6 @@
 /* Account-wide rate limits: one row per bucket, one statement per take. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 
 struct shared_take {

@@ -1,6 +1,5 @@
-/* State transitions by the tables of core/life/fsm.h, and names for launches. */
+/* State transitions by the tables of core/life/life.h, and names for launches. */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/kernel/kernel.h"
 
 enum node_state node_next(int64_t id, enum node_state state, enum node_event ev)

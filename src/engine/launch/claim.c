@@ -4,7 +4,6 @@
  * drops out. A gang and a set have a statement each.
  */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/launch/launch_priv.h"
 
 #define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */

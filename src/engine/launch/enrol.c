@@ -6,10 +6,8 @@
  * an alarm. A node whose token another machine presented first is replaced.
  */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "engine/launch/launch_priv.h"
 #include "engine/watch/watch.h"
 

@@ -6,13 +6,11 @@
  * covered.
  */
 #include "base/base.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 #include "engine/kernel/kernel.h"
-#include "engine/launch/fleet_market.h"
+#include "engine/launch/launch.h"
 #include "engine/launch/launch_priv.h"
 
 #define PAGE 200 /* fleets in a pass */

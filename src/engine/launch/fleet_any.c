@@ -1,7 +1,7 @@
 /* Gives each job that takes any fleet of its team one that has room (core/fleet/fleet_any.c). A job
  * whose fleet closes gets another one. */
 #include "base/base.h"
-#include "core/fleet/fleet_size.h"
+#include "core/fleet/fleet.h"
 #include "engine/launch/launch_priv.h"
 
 #define MOST 200 /* jobs of a fleet in a pass */

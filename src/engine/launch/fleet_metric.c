@@ -1,9 +1,8 @@
 /* Asks Prometheus for the demand of fleets whose file has a query. The answer goes to the fleet's
  * row; fleet_size.c decides by it. Only hosts of [engine] demand_hosts are asked. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_size.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet.h"
 #include "engine/launch/launch_priv.h"
 
 #define MOST 50 /* requests begun in a pass */

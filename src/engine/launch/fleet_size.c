@@ -4,11 +4,8 @@
  * read. The size is written when it changes. Its reason is written at most each NOTE_US.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "base/text/zone.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/fleet/fleet_size.h"
 #include "engine/launch/launch_priv.h"
 
 #define PAGE 50 /* fleets in a pass */

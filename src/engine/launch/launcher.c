@@ -7,9 +7,7 @@
  * repeat gives the same.
  */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/launch/launch_priv.h"
 
 #define LAUNCH_MOST 64 /* of each provider */

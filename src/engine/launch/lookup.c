@@ -11,9 +11,7 @@
  * adopted and the others are void; the incomplete gang is given up.
  */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/launch/launch_priv.h"
 
 #define RESEND_MAX 16 /* times lookup_again_us */

@@ -6,9 +6,7 @@
  * watch.c goes on at its pace.
  */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 #include "engine/launch/launch.h"
 #include "engine/watch/watch.h"

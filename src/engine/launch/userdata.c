@@ -5,9 +5,8 @@
  * token is one-time, and any process on the node may read user data.
  */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 #include "engine/launch/launch_priv.h"
 
 #define USERDATA_MAX (16 << 10)

@@ -2,10 +2,9 @@
 #ifndef ENGINE_MARKET_PRIV_H
 #define ENGINE_MARKET_PRIV_H
 
-#include "base/map.h"
-#include "base/arena.h"
+#include "base/base.h"
 #include "engine/market/market.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "store/q.h"
 
 /* The past that a poll asks for: more than any vendor keeps (Google a year, the others 90 days). */

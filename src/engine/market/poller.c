@@ -1,8 +1,6 @@
 /* Polls: when each feed is due, and its call. poller_store.c stores the results. */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/market/market_priv.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)

@@ -3,8 +3,6 @@
 #include "base/base.h"
 #include "engine/market/market_priv.h"
 
-#include "base/hash.h"
-
 static uint64_t key_hash(const struct spot_pool_key *k)
 {
 	uint64_t h = hash_u64(hash_str(HASH_START, k->region), 0xff);

@@ -6,8 +6,8 @@
  * without one (a type that the vendor's list omits), the past is all that is known of its price.
  */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "core/rank/offer.h"
+#include "base/text/text.h"
+#include "core/rank/rank.h"
 #include "engine/market/market_priv.h"
 
 #define TYPES_ONCE 24

@@ -1,8 +1,6 @@
 /* Writes each provider's health into its row: account, last success, last error, request counts. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/market/market_priv.h"
 
 static struct provider_health *health_find(struct poller *p, const struct call_provider *provider)

@@ -1,8 +1,7 @@
 /* Stores the results of a poll in rows. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/rank/offer.h"
+#include "base/text/text.h"
+#include "core/rank/rank.h"
 #include "engine/market/market_priv.h"
 
 static struct poll *op_poll(struct op *op)

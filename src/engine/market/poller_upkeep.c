@@ -5,7 +5,6 @@
  * the others.
  */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/market/market_priv.h"
 
 #define UPKEEP_CHECKS 5 /* due checks between two steps */

@@ -3,8 +3,7 @@
  * keeps it, and the next leader
  * goes on from the rows. Only groups with tries in the window, or tight ones, cost work. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 #include "engine/market/market.h"
 

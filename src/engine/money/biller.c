@@ -8,8 +8,7 @@
  * (docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html).
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/money/ledger.h"
+#include "core/money/money.h"
 #include "engine/kernel/kernel.h"
 #include "engine/money/money.h"
 

@@ -20,7 +20,6 @@
  * walk goes to the next slice, even if a higher-priority job was in a slice already read.
  */
 #include "base/base.h"
-#include "base/hash.h"
 #include "engine/place/place_priv.h"
 
 #define HEAD_MOST 300

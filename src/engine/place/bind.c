@@ -1,7 +1,6 @@
 /* Binds a job that waits to a node that is ready. */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/money/budget.h"
+#include "core/money/money.h"
 #include "engine/place/place_priv.h"
 
 struct binding {

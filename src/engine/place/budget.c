@@ -1,13 +1,12 @@
 /*
- * Budgets of jobs (core/money/budget.h). A running job whose budget is used up is told to save and
+ * Budgets of jobs (core/money/money.h). A running job whose budget is used up is told to save and
  * stop (drain.c, gang_ranks.c). A waiting one is parked here, and its machines go since no job
  * needs them (release.c). A parked job whose start is paid again returns to the queue (drain.c). A
  * statement that wants or begins something checks the budget once more. Memory holds only the time
  * of the last check.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/money/budget.h"
+#include "core/money/money.h"
 #include "engine/place/place_priv.h"
 
 bool budget_due(const struct engine *e, int64_t *next_us)

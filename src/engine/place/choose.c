@@ -1,8 +1,7 @@
 /* The engine's side of core/place/placement.h: the facts for a decision, and the node that it
  * wants. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/market/market.h"
 #include "engine/place/place_priv.h"
 

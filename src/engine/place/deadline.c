@@ -2,8 +2,7 @@
  * answer out. Each question builds the policy's state from rows again; the pace in memory only
  * keeps a waiting job from asking in every pass. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/place/place_priv.h"
 
 /* A question costs up to 50 ms: this many a pass, the rest in the next. */

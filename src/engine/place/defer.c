@@ -2,8 +2,7 @@
  * (or its file says off_peak: true). The answer is job.not_before_us, and a decision row with the
  * hours behind it. */
 #include "base/base.h"
-#include "base/log.h"
-#include "core/policy/defer.h"
+#include "core/policy/policy.h"
 #include "engine/place/place_priv.h"
 
 struct deferral {

@@ -8,8 +8,7 @@
  * (rebalance.c). Twice a minute it stores with each fleet why its nodes are where they are.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/place/place_priv.h"
 
 #define PAGE 64

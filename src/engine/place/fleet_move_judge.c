@@ -1,10 +1,8 @@
 /* One fleet's moves: its rows as the decision wants them, the replacements, the answer. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_move.h"
-#include "core/fleet/fleet_size.h"
-#include "engine/launch/fleet_market.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet.h"
+#include "engine/launch/launch.h"
 #include "engine/market/market.h"
 #include "engine/place/place_priv.h"
 

@@ -2,8 +2,7 @@
  * sent. The time and place come from the scores of the whole gang, as for every job
  * (core/place/placement.h). */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/place/place_priv.h"
 
 static void gang_wanted(struct step *s)

@@ -3,10 +3,8 @@
  * on it. A refused probe cools its pool; the next probe waits longer and prefers other pools that
  * would pay. */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/policy/deadline_room.h"
+#include "base/text/text.h"
+#include "core/policy/policy.h"
 #include "engine/market/market.h"
 #include "engine/place/place_priv.h"
 
@@ -17,6 +15,9 @@
 #define PAGE_TICKS 2
 /* Older refusals say nothing about now. */
 #define REFUSED_MOST 100
+/* Jobs whose last answer is kept, and for how long: their speeds may have been measured since. */
+#define STAYS 16384
+#define STAY_US SPOT_US_PER_HOUR
 
 static const struct score *here_score(struct recon *r, const struct move *m, int32_t pool_id)
 {
@@ -285,9 +286,61 @@ static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 	}
 }
 
+/* A move that did not pay pays no sooner while the market stays: less work is left. */
+struct stay_seen {
+	int64_t job_id, until_us; /* mono */
+	int32_t epoch;
+	uint64_t market;
+};
+
 struct move_back {
 	int64_t after; /* the next pass begins behind this job; 0 = at the first */
+	struct stay_seen seen[STAYS]; /* by the job's id; only pacing */
 };
+
+/* Another number whenever offers or tight supply changed. */
+static uint64_t stay_market(const struct engine *e)
+{
+	const struct tight_group *list;
+	size_t n = supply_tight_groups(e, &list);
+	uint64_t h = hash_mix(n, (uint64_t)e->offers.version);
+
+	for (size_t i = 0; i < n; i++) {
+		h = hash_str(hash_str(hash_str(h, list[i].provider), list[i].region), list[i].gpu);
+	}
+	return h;
+}
+
+/* NULL: time alone may change the answer, so it is sought anew. */
+static struct stay_seen *stay_slot(struct recon *r, const struct q_engine_move_jobs_row *j)
+{
+	struct move_back *st = r->state;
+
+	return j->has_deadline_us || j->has_budget_micros || j->last_move_us != 0 ||
+		j->probes_refused > 0 || j->last_probe_us != 0
+	    ? NULL
+	    : &st->seen[(uint64_t)j->id % STAYS];
+}
+
+static bool stay_known(struct recon *r, const struct q_engine_move_jobs_row *j, uint64_t market)
+{
+	const struct stay_seen *s = stay_slot(r, j);
+
+	return s != NULL && s->job_id == j->id && s->epoch == j->epoch && s->market == market &&
+	    loop_mono_us(r->e->loop) < s->until_us;
+}
+
+static void stay_keep(struct recon *r, const struct q_engine_move_jobs_row *j, uint64_t market)
+{
+	struct stay_seen *s = stay_slot(r, j);
+
+	if (s != NULL) {
+		*s = (struct stay_seen){ .job_id = j->id,
+			.epoch = j->epoch,
+			.market = market,
+			.until_us = loop_mono_us(r->e->loop) + STAY_US };
+	}
+}
 
 struct return_work {
 	struct q_engine_move_jobs_row *rows;
@@ -385,12 +438,14 @@ static bool spot_leave(struct recon *r, const struct q_engine_move_jobs_row *j,
 static void return_decide_all(struct recon *r, void *ctx)
 {
 	struct return_work *t = ctx;
+	const uint64_t market = stay_market(r->e);
 	struct move m;
 
 	deadline_pass_begins(r->e);
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
-		    spot_leave(r, &t->rows[i], &m) || deadline_moves(r, &t->rows[i], &m)) {
+		if (t->rows[i].has_replacement_id || stay_known(r, &t->rows[i], market) ||
+		    !move_judge(r, &t->rows[i], true, &m) || spot_leave(r, &t->rows[i], &m) ||
+		    deadline_moves(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
@@ -400,6 +455,8 @@ static void return_decide_all(struct recon *r, void *ctx)
 			m.placing.move = move;
 			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
 			    m.out.why);
+		} else if (m.placing.job.spot_allowed) {
+			stay_keep(r, &t->rows[i], market);
 		}
 	}
 }

@@ -18,7 +18,7 @@ extern const struct recon_kind rebalance_kind; /* moves on request, by notices o
 extern const struct recon_kind fleet_move_kind; /* nodes of fleets, and back to spot */
 extern const struct recon_kind deadline_kind; /* no pass: paces the questions to the policy */
 
-/* Budgets of jobs (core/money/budget.h). */
+/* Budgets of jobs (core/money/money.h). */
 
 /* Is it time to check budgets? If so, sets *next_us (mono; 0 = never checked) to the next time. */
 bool budget_due(const struct engine *e, int64_t *next_us);

@@ -2,7 +2,7 @@
 #ifndef ENGINE_PLACE_PRIV_H
 #define ENGINE_PLACE_PRIV_H
 
-#include "core/place/placement.h"
+#include "core/place/place.h"
 #include "core/queue/queue.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"

@@ -6,8 +6,7 @@
  * checkpoint. The decisions are rows of both jobs.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/place/place_priv.h"
 
 #define SHOWN 20

@@ -3,8 +3,7 @@
  * that the first blocked job waits for is held for it. Other jobs go ahead only if they end in
  * time. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/place/place_priv.h"
 
 #define QUEUE_MOST 5000

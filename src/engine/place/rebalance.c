@@ -9,9 +9,8 @@
  * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/policy/rebalance.h"
+#include "base/text/text.h"
+#include "core/policy/policy.h"
 #include "engine/place/place_priv.h"
 
 #define PAGE 16

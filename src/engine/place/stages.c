@@ -1,9 +1,8 @@
 /* One waiting job, stage by stage: may it run at all, is a ready machine its own, and else which
  * pool gets one for it. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
-#include "core/money/budget.h"
+#include "base/text/text.h"
+#include "core/money/money.h"
 #include "engine/place/place_priv.h"
 
 /* Files that cannot be signed: the object store is asked again. */

@@ -1,9 +1,7 @@
 /* Terminates until the provider confirms the end. Only a list or description that shows it gone, or
  * two in a row that lack the instance, end the row. */
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
 

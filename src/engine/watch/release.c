@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
-#include "store/listen.h"
+#include "store/store.h"
 
 #define STOP_US (120 * SPOT_US_PER_S)
 

@@ -7,8 +7,7 @@
  * shared.
  */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
 
@@ -273,13 +272,23 @@ static void sweep_one(struct engine *e, struct watch_place *place, struct call_p
 	act_call(a, p, CALL_LIST, &w->list, e->conf.call_timeout_us, false);
 }
 
+/* Places come with their pools, and each is due once in sweep_us. */
+#define PLACES_SHARE 10
+#define PLACES_MOST_US (5 * SPOT_US_PER_S)
+
+struct sweep {
+	int64_t next_us; /* mono: the places are not read before */
+};
+
 static void sweep_places(struct step *s)
 {
+	struct sweep *st = s->r->state;
 	struct q_engine_sweep_places_row *rows;
 	size_t n = q_engine_sweep_places_rows(&s->req, s->r->arena, &rows);
 	struct engine *e = s->r->e;
 	int64_t now = loop_mono_us(e->loop);
 
+	st->next_us = n == 0 ? 0 : st->next_us; /* the first pools may come at any moment */
 	for (size_t i = 0; i < n; i++) {
 		struct call_provider *p = engine_provider(e, rows[i].provider);
 		struct watch_place *place = watch_place_of(e, rows[i].provider, rows[i].region);
@@ -293,12 +302,17 @@ static void sweep_places(struct step *s)
 
 static void sweep_pass(struct recon *r, void *state)
 {
-	struct step *s = step_new(r, sweep_places, NULL);
+	struct sweep *st = state;
+	int64_t share = r->e->conf.sweep_us / PLACES_SHARE;
 
-	(void)state;
-	STEP(s, engine_sweep_places, NULL);
+	if (recon_paced(r, &st->next_us, MIN(share, PLACES_MOST_US))) {
+		struct step *s = step_new(r, sweep_places, NULL);
+
+		STEP(s, engine_sweep_places, NULL);
+	}
 }
 
 const struct recon_kind sweep_kind = { .name = "sweep",
+	.state_size = sizeof(struct sweep),
 	.wakes = TOUCH_ORPHAN | TOUCH_ENROL | TOUCH_NODE | TOUCH_MARKET,
 	.pass = sweep_pass };

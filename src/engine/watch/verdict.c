@@ -7,7 +7,6 @@
  * ends or moves anything.
  */
 #include "base/base.h"
-#include "base/log.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
 

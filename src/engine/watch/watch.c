@@ -2,8 +2,7 @@
  * notices); the rows decide (watch_due.c). A silent agent alone never ends a node: the engine then
  * asks its provider at once. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
 

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
-#include "store/listen.h"
+#include "store/store.h"
 
 /* A market read that was sent before this was written does not show it. */
 static void pool_cooled(struct step *s)

@@ -14,12 +14,8 @@
  */
 #include "base/base.h"
 
-#include "base/backoff.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/crypto/redact.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/call/call.h"
 #include "io/call/call_priv.h"
 
@@ -240,8 +236,10 @@ static void run_step_again(struct run *r)
 		r->tries++; /* SPOT_READ: no send has counted this try */
 	}
 	if (r->last.rc == SPOT_THROTTLED) {
-		/* The vendor throttles before it acts: this request had no effect. */
+		/* The vendor throttles before it acts: this request had no effect. The
+		 * machines that it asks for were counted, and count once. */
 		r->doubt = r->doubt_before;
+		r->also_kept = r->also;
 		run_throttled(r, r->last.retry_after_us);
 	}
 	run_again(r);

@@ -7,7 +7,7 @@
 #ifndef IO_CALL_H
 #define IO_CALL_H
 
-#include "io/loop/op.h"
+#include "io/loop/loop.h"
 #include "io/http/http.h"
 #include "spot/provider.h"
 

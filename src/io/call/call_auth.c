@@ -9,10 +9,7 @@
  */
 #include "base/base.h"
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/crypto/redact.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 #include "io/call/call.h"
 #include "io/call/call_priv.h"
 

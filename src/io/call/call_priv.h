@@ -109,6 +109,8 @@ struct run {
 	struct limit_wait wait;
 	const struct spot_limit *taking; /* the limit that the run takes tokens of */
 	bool also; /* it has those of c->limit, and takes those of c->limit_also */
+	bool
+	    also_kept; /* those of c->limit_also that a throttled request took serve the next try */
 	struct call_share *share;
 	struct loop_timer timer, deadline;
 	struct loop_task kick;

@@ -10,9 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 #include "io/call/call_priv.h"
 
 static enum spot_rc read_open(const char *path, int *ret_fd, int *ret_status, struct spot_err *err)

@@ -4,8 +4,7 @@
  */
 #include "base/base.h"
 
-#include "base/log.h"
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 #include "io/call/call_priv.h"
 
 static void run_take_next(struct run *r);
@@ -135,7 +134,8 @@ static void run_take_next(struct run *r)
 {
 	if (r->taking == NULL && !r->also && r->c->limit_also > 0) {
 		r->also = true;
-		r->taking = limit_at(r, r->c->limit_also - 1);
+		r->taking = r->also_kept ? NULL : limit_at(r, r->c->limit_also - 1);
+		r->also_kept = false;
 	}
 	if (r->taking == NULL) {
 		run_go(r);

@@ -7,8 +7,7 @@
 
 #include <dlfcn.h>
 
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/call/call.h"
 
 static const char *plugin_missing(const struct spot_provider_ops *ops)

@@ -1,7 +1,4 @@
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/log.h"
 #include "io/pg/pg.h"
 #include "io/cluster/pgcluster_priv.h"
 #include "io/proc/proc.h"

@@ -1,7 +1,5 @@
 #include "base/base.h"
-#include "base/hash.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/cluster/pgcluster_priv.h"
 #include <dirent.h>
 #include <errno.h>

@@ -12,9 +12,6 @@
  * them.
  */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/rng.h"
 #include "io/cluster/pgcluster_priv.h"
 #include <dirent.h>
 #include <errno.h>

@@ -11,12 +11,8 @@
  * attempt before anything was sent, so the result is UNAVAILABLE instead of UNKNOWN.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/http/http_priv.h"
 
 #include <openssl/err.h>

@@ -16,7 +16,7 @@
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
 
-#include "io/loop/op.h"
+#include "io/loop/loop.h"
 #include "spot/http.h"
 
 struct arena;

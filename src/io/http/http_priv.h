@@ -2,7 +2,7 @@
 #ifndef IO_HTTP_PRIV_H
 #define IO_HTTP_PRIV_H
 
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "io/http/http.h"
 
 #include <curl/curl.h>

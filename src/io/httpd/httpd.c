@@ -3,7 +3,6 @@
  */
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
-#include "base/err.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

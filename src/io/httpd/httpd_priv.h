@@ -8,8 +8,7 @@
 #define IO_HTTPD_PRIV_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd.h"
 
 #if __has_include(<llhttp/llhttp.h>)

@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

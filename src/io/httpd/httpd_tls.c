@@ -6,7 +6,6 @@
 #define BASE_ALLOW_BANNED
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
-#include "base/err.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

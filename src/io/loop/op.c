@@ -3,9 +3,8 @@
  * op never completes inside its start call. The state makes sure that it completes exactly once.
  */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/text/str.h"
-#include "io/loop/op.h"
+#include "base/text/text.h"
+#include "io/loop/loop.h"
 
 static uint64_t op_count; /* atomic: loops of several threads count here */
 

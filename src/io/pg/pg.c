@@ -1,6 +1,4 @@
 #include "base/base.h"
-#include "base/err.h"
-#include "base/log.h"
 #include "io/pg/pg_priv.h"
 
 static void *pg_alloc(size_t n)

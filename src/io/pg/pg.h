@@ -16,7 +16,7 @@
 #ifndef IO_PG_H
 #define IO_PG_H
 
-#include "io/loop/op.h"
+#include "io/loop/loop.h"
 
 struct arena;
 struct pg;

@@ -1,10 +1,6 @@
 #include "base/base.h"
-#include "base/backoff.h"
-#include "base/err.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/crypto/redact.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 
 static void conn_attempt(struct pg_conn *c);

@@ -1,5 +1,4 @@
 #include "base/base.h"
-#include "base/err.h"
 #include "io/pg/pg_priv.h"
 
 /*

@@ -1,6 +1,5 @@
 #include "base/base.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 
 /* Errcodes: postgresql.org/docs/15/errcodes-appendix.html */

@@ -1,8 +1,8 @@
 /* The options of one attempt to connect: those of the DSN, our defaults for the rest, and the order
  * of its hosts. */
 #include "base/base.h"
-#include "base/crypto/redact.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 
 #define HOSTS_MAX 64 /* longer lists keep their order */

@@ -18,7 +18,7 @@
 
 #include "io/pg/pg.h"
 
-#include "base/map.h"
+#include "base/base.h"
 #include <libpq-fe.h>
 
 #define PG_QUEUE_MAX 10000

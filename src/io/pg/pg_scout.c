@@ -14,7 +14,6 @@
  * seconds; the kernel of a frozen process answers keepalives and satisfies tcp_user_timeout.
  */
 #include "base/base.h"
-#include "base/log.h"
 #include "io/pg/pg_priv.h"
 
 #define SILENCE_US (SPOT_US_PER_S / 2)

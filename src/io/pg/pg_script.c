@@ -1,8 +1,7 @@
 /* Blocking access to the database, for start-up and tools: no loop, no pool, no prepared
  * statements. */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 
 struct pg_sync {

@@ -3,7 +3,6 @@
  * that closes on exec. So a failed start is an error of proc_spawn.
  */
 #include "base/base.h"
-#include "base/err.h"
 #include "io/proc/proc.h"
 
 #include <errno.h>

@@ -6,13 +6,10 @@
  * the figures for all of it there, and none of it.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/rng.h"
-#include "base/text/str.h"
-#include "core/trace/trace_past.h"
+#include "base/text/text.h"
+#include "core/trace/trace.h"
 #include "spotctl/ctl.h"
-#include "spotctl/cmd/simulate.h"
+#include "spotctl/cmd/cmd.h"
 
 #define TICKS_MOST 100000
 #define MARKET_BYTES_MAX ((size_t)2 << 30)

@@ -1,6 +1,6 @@
 /* doctor: what an examination of the providers and of the daemon saw, and what to do about it. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #define WAIT_DEFAULT_S 60

@@ -1,6 +1,6 @@
 /* fleet create, ls, show, scale, rm. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 static const struct column cols[] = { { "FLEET", "id", CELL_TEXT, ALWAYS },

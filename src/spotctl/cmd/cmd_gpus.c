@@ -1,7 +1,7 @@
 /* prices without a question: a row per GPU, a column per provider and market, the cheapest of each
  * per GPU-hour. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #define PROVIDERS_MOST 14 /* two columns each, beside the GPU */

@@ -1,8 +1,7 @@
 /* job submit, ls, cancel, wait. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/cmd_job.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 const struct column job_cols[] = { { "JOB", "id", CELL_TEXT, ALWAYS },
 	{ "NAME", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },

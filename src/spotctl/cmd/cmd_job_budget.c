@@ -1,7 +1,7 @@
 /* job budget, and what other commands say of it. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/cmd_job.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 #define CENT_MICROS 10000
 

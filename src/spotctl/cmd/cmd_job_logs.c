@@ -4,8 +4,8 @@
  * that no more will come.
  */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/cmd_job.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 struct log_place {
 	int64_t epoch; /* 0 = the first that has a log */

@@ -1,8 +1,7 @@
 /* job show and job why. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/cmd_job.h"
-#include "spotctl/cmd/verdicts.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 static void put_line(struct ctl *c, const char *head, const char *text)
 {

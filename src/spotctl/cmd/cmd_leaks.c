@@ -1,7 +1,7 @@
 /* leaks: what has our tag at the providers and no node accounts for, in dollars; what is to be done
  * with it. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, ALWAYS },

@@ -1,6 +1,6 @@
 /* prices, pools, providers, quota, supply. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 static const struct column price_cols[] = { { "POOL", "id", CELL_TEXT, ALWAYS },

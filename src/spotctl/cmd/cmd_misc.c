@@ -1,6 +1,6 @@
 /* events, whoami, version, tokens. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 static const struct column event_cols[] = { { "ID", "id", CELL_INT, ALWAYS },

@@ -1,7 +1,6 @@
 /* cost and rebalance. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 int time_param(struct ctl *c, const char *name, char **path)

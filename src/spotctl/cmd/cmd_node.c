@@ -1,8 +1,8 @@
 /* node ls, show, drain, rm. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
-#include "spotctl/cmd/verdicts.h"
+#include "spotctl/cmd/cmd.h"
 
 static const struct column cols[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
 	{ "STATE", "state", CELL_STATE, ALWAYS }, { "WHERE", "pool", CELL_PLACE, ALWAYS },

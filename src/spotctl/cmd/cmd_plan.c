@@ -1,7 +1,7 @@
 /* plan: every term of the score, so that the arithmetic can be checked by hand. */
 #include "base/base.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/plan.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 static const struct column cols[] = { { "", "mark", CELL_TEXT, ALWAYS },
 	{ "POOL", "pool.id", CELL_TEXT, ALWAYS }, { "PLACE", "pool", CELL_PLACE, ALWAYS },

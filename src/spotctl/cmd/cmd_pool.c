@@ -1,7 +1,6 @@
 /* pools show: one pool, and its price history as a plot. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 #include "spotctl/render/plot.h"
 

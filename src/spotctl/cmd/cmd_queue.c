@@ -1,7 +1,7 @@
 /* queue, classes, gpus, shares: who waits in which order, what classes mean, and the teams'
  * claims. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 int cmd_queue(struct ctl *c)

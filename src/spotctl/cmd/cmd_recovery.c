@@ -1,6 +1,6 @@
 /* Recoveries: those of one job, and the report by cloud. */
 #include "base/base.h"
-#include "spotctl/cmd/cmd_job.h"
+#include "spotctl/cmd/cmd.h"
 
 void show_recoveries(struct ctl *c, const json_t *job)
 {

@@ -1,12 +1,12 @@
 /*
  * simulate: deadline policies over recorded supply, without daemon or database. The model and the
- * policies are core's (core/trace/trace_sim.h), the same code that places real jobs. Means are over
+ * policies are core's (core/trace/trace.h), the same code that places real jobs. Means are over
  * runs. Cost against on demand and against the optimum is mean by mean, as published figures are.
  */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
-#include "spotctl/cmd/simulate.h"
+#include "spotctl/cmd/cmd.h"
 
 #define RUN_BYTES_MAX ((size_t)2 << 30)
 

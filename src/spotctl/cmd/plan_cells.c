@@ -1,6 +1,6 @@
 /* The cells of a plan's tables in 80 columns, and what is said around them. */
 #include "base/base.h"
-#include "spotctl/cmd/plan.h"
+#include "spotctl/cmd/cmd.h"
 
 #include <stdarg.h>
 

@@ -1,9 +1,8 @@
 /* simulate: options and files. Hours and dollars are decimal text, taken exactly. */
 #include "base/base.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
-#include "spotctl/cmd/simulate.h"
+#include "spotctl/cmd/cmd.h"
 
 #define FILE_BYTES_MAX ((size_t)32 << 20)
 #define HOURS_MAX 100000

@@ -1,9 +1,8 @@
 /* Verdicts about machines, each with the reports behind it, in words: job show --why and node show.
  * All times are before the verdict. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "spotctl/cmd/verdicts.h"
+#include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 
 struct view {
 	struct ctl *c;

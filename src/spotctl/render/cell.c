@@ -1,7 +1,6 @@
 /* One value of a row as text: for a person, or exact for -o csv. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 const json_t *json_path(const json_t *o, const char *path)

@@ -1,7 +1,6 @@
 /* Makes a table fit the terminal; -o wide is not touched. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <sys/ioctl.h>

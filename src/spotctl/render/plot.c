@@ -1,9 +1,7 @@
 /* See plot.h. Each column is a stretch of time and as high as the highest price that held in it, so
  * that no peak hides. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/render/plot.h"
 
 #define LABEL 10 /* "  12.3456 " */

@@ -1,6 +1,6 @@
 /* Tables for people, tab-separated text for pipes, JSON and CSV for programs. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <stdarg.h>

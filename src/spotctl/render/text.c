@@ -1,6 +1,6 @@
 /* Text for a terminal: widths of UTF-8, and nothing in it that could steer the terminal. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* Refreshes of the market, the wants that wait for them, and its housekeeping. */
 #include "base/base.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "store/market/market_priv.h"
 
 #define RECORD_DAYS 30

@@ -2,8 +2,7 @@
 #ifndef STORE_MARKET_PRIV_H
 #define STORE_MARKET_PRIV_H
 
-#include "base/arena.h"
-#include "base/map.h"
+#include "base/base.h"
 #include "store/market/market.h"
 #include "store/q.h"
 

@@ -1,6 +1,5 @@
 /* The kept pools: filled from rows, replaced by change, compared with a full read. */
 #include "base/base.h"
-#include "base/hash.h"
 #include "store/market/market_priv.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* Snapshots: the listed pools with quotas, hazards and odds. */
 #include "base/base.h"
-#include "base/hash.h"
 #include "store/market/market_priv.h"
 
 #define SNAP_BYTES_MAX ((size_t)1 << 30)

@@ -1,7 +1,6 @@
 /* The parts of a snapshot for lists: texts and signals of pools, and the order by price. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "store/market/market_priv.h"
 
 #define LINES_MAX 32

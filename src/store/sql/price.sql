@@ -1,4 +1,4 @@
--- Price feed. store/price.h defines a batch.
+-- Price feed. store/store.h defines a batch.
 
 -- name: copy_merge_prices
 -- setup: SET LOCAL work_mem = '64MB';

@@ -7,9 +7,9 @@
  */
 #include "bench.h"
 
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define RUNS 20
 #define CANONICAL_BYTES 300

@@ -10,8 +10,7 @@
 
 #include "traces.h"
 
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/hazard/hazard.h"
 #include "core/hazard/hazard_priv.h"
 

@@ -1,6 +1,6 @@
 /*
  * Do reclaims come together, and by how much? Fits the rise of the hazard after reclaims of
- * siblings (core/hazard/hazard_siblings.h) on recorded traces. Then scores it on parts that the fit
+ * siblings (core/hazard/hazard.h) on recorded traces. Then scores it on parts that the fit
  * did not see: the last 40 % of each folder, and every third zone.
  *
  *   siblings [--write FILE] DIR...
@@ -13,7 +13,6 @@
 
 #include "siblings.h"
 
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "traces.h"
 
-#include "core/hazard/hazard_siblings.h"
+#include "core/hazard/hazard.h"
 
 enum part { PART_FIT = 0, PART_TIME, PART_ZONE, PART_BOTH, PARTS };
 enum model { MODEL_CONSTANT = 0, MODEL_TODAY, MODEL_SIBLINGS, MODELS };

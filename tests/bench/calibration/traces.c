@@ -2,9 +2,7 @@
 
 #include "traces.h"
 
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -8,10 +8,9 @@
  */
 #include "bench.h"
 
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_move.h"
+#include "base/base.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet.h"
 #include "core/hazard/hazard.h"
 
 #define POOLS 50000

@@ -7,9 +7,8 @@
  */
 #include "bench.h"
 
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
 

@@ -136,6 +136,7 @@ def run_idle(world, pools, queued, running):
     fill(world, pools, queued, running)
     world.start()
     settled = world.settle(most_s=world.args.settle)
+    time.sleep(max(0, world.args.rest - settled))
     if world.args.statements:
         world.sql("SELECT pg_stat_statements_reset()")
     engine, server = world.measure(world.args.seconds)
@@ -200,6 +201,7 @@ def main():
     p.add_argument("--memory", default="50000,100000,20000", help="pools,queued,running; '' = not")
     p.add_argument("--pools", type=int, default=50000, help="pools of --behind")
     p.add_argument("--seconds", type=float, default=20, help="how long the idle engine is measured")
+    p.add_argument("--rest", type=float, default=0, help="how long the idle engine runs before it is measured: the first look at 10,000 running jobs takes 400 s")
     p.add_argument("--settle", type=float, default=300, help="how long it may take to become idle")
     p.add_argument("--warm", type=float, default=5, help="how long the engine may take to become idle before the first job of --behind")
     p.add_argument("--statements", type=int, default=0, help="shows so many of the statements that cost most (wants pg_stat_statements)")

@@ -12,8 +12,6 @@
 
 #include "brains.h"
 
-#include "base/arena.h"
-
 #define SAME_REGION_TRIES 3
 #define INTERVAL_US (1800 * SPOT_US_PER_S)
 

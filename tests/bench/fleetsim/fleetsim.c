@@ -10,8 +10,8 @@
 #include "brains.h"
 #include "load.h"
 
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 
 #include <math.h>
 #include <sys/mman.h>

@@ -4,10 +4,7 @@
 #include "bench_file.h"
 #include "load.h"
 
-#include "base/arena.h"
-#include "base/text/csv.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/trace/trace.h"
 
 #include <math.h>

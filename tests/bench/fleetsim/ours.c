@@ -4,8 +4,6 @@
 
 #include "ours.h"
 
-#include "base/arena.h"
-
 #define FIXED_INTERVAL_US (1800 * SPOT_US_PER_S)
 #define SHORTEST_INTERVAL_US (30 * SPOT_US_PER_S)
 #define DEFER_POOLS 8

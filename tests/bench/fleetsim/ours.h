@@ -8,14 +8,8 @@
 
 #include "brains.h"
 
-#include "core/policy/deadline_room.h"
-#include "core/policy/defer.h"
-#include "core/hazard/hazard.h"
 #include "core/policy/policy.h"
-#include "core/policy/rebalance.h"
-#include "core/policy/supply.h"
-#include "core/policy/supply_track.h"
-#include "core/policy/tightness.h"
+#include "core/hazard/hazard.h"
 
 /* As src/spotd/conf.c has them by default; rebalance_every is "1h" where rebalancing is
  * configured. */

@@ -4,8 +4,6 @@
 
 #include "ours.h"
 
-#include "base/arena.h"
-
 #define POOLS_MOST 5
 #define DOWN_US (1800 * SPOT_US_PER_S)
 #define TICKS_LEAST 100

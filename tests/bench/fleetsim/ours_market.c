@@ -3,8 +3,6 @@
 
 #include "ours.h"
 
-#include "base/arena.h"
-
 #include <math.h>
 
 #define FADE_H 168.0

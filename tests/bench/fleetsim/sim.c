@@ -3,7 +3,6 @@
 
 #include "sim.h"
 
-#include "base/arena.h"
 #include "core/rank/rank.h"
 
 #define BYTES_PER_GB 1e9

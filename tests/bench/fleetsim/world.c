@@ -3,7 +3,7 @@
 
 #include "world.h"
 
-#include "core/rank/offer.h"
+#include "core/rank/rank.h"
 
 int32_t fs_room(const struct fs_pool *p, int64_t t)
 {

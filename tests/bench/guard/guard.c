@@ -5,13 +5,11 @@
  *   guard compiler               prints the one that built us
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
-#include "core/spec/jobspec.h"
+#include "core/spec/spec.h"
 
 #define NOW INT64_C(1767323045000000)
 #define OFFERS 5000

@@ -1,9 +1,8 @@
 /* Load generator for HTTP/1.1: see the usage below. templates.h has the form of the file. */
 #include "load_run.h"
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>

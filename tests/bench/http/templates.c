@@ -1,9 +1,8 @@
 /* Parses request templates, and makes requests of them. */
 #include "templates.h"
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 
 #define MARK "###"
 #define COUNTER "{counter}"

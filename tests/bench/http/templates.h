@@ -16,8 +16,7 @@
 #define BENCH_HTTP_TEMPLATES_H
 
 #include "base/base.h"
-#include "base/rng.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 struct arena;
 

@@ -10,11 +10,9 @@
  */
 #include "bench.h"
 #include "bench_file.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "core/trace/trace.h"
-#include "core/trace/trace_sim.h"
 
 #include <dirent.h>
 #include <math.h>

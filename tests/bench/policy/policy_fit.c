@@ -10,7 +10,6 @@
  * available" and as "all were". A cell with little evidence is drawn to its age bin.
  */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/policy/policy_priv.h"
 #include "core/trace/trace.h"
 

@@ -9,9 +9,7 @@
  * COPY and by bare SQL in the same run. The cluster runs with fsync on.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "harness.h"
 #include "io/cluster/pgcluster.h"
 #include "price_writes.h"

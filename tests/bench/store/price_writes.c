@@ -1,6 +1,6 @@
 #include "price_writes.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "bench.h"
 #include "harness.h"
 #include <ctype.h>

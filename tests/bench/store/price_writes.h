@@ -3,7 +3,7 @@
 #define PRICE_WRITES_H
 
 #include "base/base.h"
-#include "store/price.h"
+#include "store/store.h"
 
 struct price_writes {
 	struct loop *loop;

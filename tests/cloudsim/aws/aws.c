@@ -4,7 +4,7 @@
 #include "cloudsim/ec2/ec2.h"
 #include "cloudsim/s3/s3.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define ADVISOR_PATH "/spot-advisor-data.json"
 

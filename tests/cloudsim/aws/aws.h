@@ -3,7 +3,7 @@
 #define CLOUDSIM_AWS_H
 
 #include "cloudsim/sim/cloud.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 #define AWS_ACCOUNT "123456789012"
 

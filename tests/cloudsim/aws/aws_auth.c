@@ -1,7 +1,7 @@
 /* Refusals of authentication, in each protocol's own words. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* The verdicts as the services name them: EC2, query services (STS), JSON services, S3. Sources:
  * "Error codes for the Amazon EC2 API", "Common errors", S3 "Error responses". EC2 answers

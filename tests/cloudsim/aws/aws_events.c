@@ -3,7 +3,7 @@
  * monitoring-instance-state-changes). Delivered at least once: /aws/events {"twice": true}. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const struct {
 	const char *type, *detail_type, *state;

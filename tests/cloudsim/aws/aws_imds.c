@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define TOKENS_MAX 64
 

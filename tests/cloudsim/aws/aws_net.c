@@ -2,8 +2,8 @@
  * that they are the same in every run. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define DLAMI "/aws/service/deeplearning/ami/"
 

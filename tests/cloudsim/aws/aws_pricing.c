@@ -5,8 +5,8 @@
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 enum variant { VARIANT_USED = 0, VARIANT_UNUSED, VARIANT_BLOCK, VARIANT_COUNT };
 

@@ -1,7 +1,7 @@
 /* Service Quotas: applied and default values of the EC2 vCPU classes. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static json_t *quota_json(struct sim_req *rq, const struct quota *q, bool dflt)
 {

@@ -1,7 +1,7 @@
 /* Shared by every AWS service: times, JSON bodies, the error shapes of the protocols. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const char *aws_time_ms(struct arena *a, int64_t us)
 {

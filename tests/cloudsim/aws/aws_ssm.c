@@ -1,7 +1,7 @@
 /* SSM public parameters: image ids per region. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static json_t *parameter_json(struct sim_req *rq, const char *name)
 {

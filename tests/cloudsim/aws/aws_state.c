@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <search.h>
 

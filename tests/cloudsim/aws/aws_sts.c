@@ -1,7 +1,7 @@
 /* STS: who am I, and sessions. Query protocol, 2011-06-15. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void sts_begin(struct sim_req *rq, struct sbuf *b)
 {

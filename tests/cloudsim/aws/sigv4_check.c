@@ -5,9 +5,8 @@
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/crypto/secret.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <strings.h>

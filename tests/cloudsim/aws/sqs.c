@@ -2,7 +2,7 @@
  * Delivery is at least once and a receipt handle is good for the last delivery. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define BODY_MAX 1048576
 #define BATCH_MAX 10

@@ -1,7 +1,7 @@
 /* Queues of SQS: messages with visibility and retention, receivers that wait. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 

@@ -2,9 +2,8 @@
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* ---- replies --------------------------------------------------------------------------------- */
 

@@ -4,9 +4,8 @@
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* Which api-versions a type takes (those of the vendor's SDKs and references since 2021). */
 static const char compute[] = "2021-03-01 2021-04-01 2021-07-01 2021-11-01 2022-03-01 2022-08-01 "

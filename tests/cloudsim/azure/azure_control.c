@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void set_text(char **at, const char *text)
 {

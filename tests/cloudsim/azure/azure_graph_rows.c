@@ -1,7 +1,7 @@
 /* The tables of Resource Graph: SpotResources, Resources, ResourceContainers, HealthResources. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* The vendor gives a band for the last 28 days; here it is the type's and region's for good. */
 static const char *band_of(const char *type, const char *region)

@@ -1,7 +1,7 @@
 /* Microsoft.Resources: resource groups and the list of all resources. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static bool name_valid(const char *name)
 {

@@ -5,9 +5,7 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

@@ -7,9 +7,7 @@
 #define BASE_ALLOW_BANNED
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <openssl/pem.h>
 #include <openssl/rsa.h>

@@ -11,7 +11,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* The start's date in the price record; earlier prices are history. */
 #define ANCHOR "2026-04-28T00:00:00Z"

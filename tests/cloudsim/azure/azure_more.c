@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- images ---------------------------------------------------------------------------------- */
 

@@ -1,8 +1,7 @@
 /* Shared by every Resource Manager call: bodies, lists, times, operations that end later. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 bool az_need_doc(struct az_call *c)
 {

@@ -1,7 +1,7 @@
 /* Shared by every Azure call: names, parameters, replies. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <stdarg.h>

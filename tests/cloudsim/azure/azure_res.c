@@ -1,7 +1,7 @@
 /* The resources of all kinds: found by group and name (in any case), shown, and their time kept. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const struct {
 	const char *ns, *type;

@@ -2,9 +2,7 @@
  * that name their group. A VM beyond what is reserved takes the pool's stock, as Azure allows. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct az_reserved {
 	struct az_reserved *next;

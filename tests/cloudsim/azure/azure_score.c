@@ -1,7 +1,7 @@
 /* Spot placement scores and the caller's permissions. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* More stock, better score; sizes that are not sold there have no data. */
 static const char *score_of(struct az_call *c, const struct pool *p, const char *region,

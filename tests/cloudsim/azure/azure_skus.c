@@ -1,7 +1,7 @@
 /* Microsoft.Compute/skus, usages of Compute and Network, quotas. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- restrictions ---------------------------------------------------------------------------- */
 

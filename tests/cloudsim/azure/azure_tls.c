@@ -6,9 +6,8 @@
 #define BASE_ALLOW_BANNED
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/bn.h>
 #include <openssl/core_names.h>

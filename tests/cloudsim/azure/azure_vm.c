@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- refused at once ------------------------------------------------------------------------- */
 

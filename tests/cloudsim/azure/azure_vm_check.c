@@ -4,8 +4,8 @@
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define CUSTOM_DATA_MAX 65535
 

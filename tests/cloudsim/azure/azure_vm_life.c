@@ -1,7 +1,7 @@
 /* A VM's changes over time: by its instance's events, or by the clock where it has no instance. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static bool policy_delete(const struct az_res *r)
 {

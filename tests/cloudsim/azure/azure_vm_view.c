@@ -1,7 +1,7 @@
 /* A VM as GET shows it: the request's body, completed and without its secrets. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static json_t *child_get(json_t *o, const char *key)
 {

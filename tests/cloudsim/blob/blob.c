@@ -2,9 +2,7 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/blob/blob.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <unistd.h>
 

@@ -7,9 +7,8 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/blob/blob.h"
-#include "base/text/sbuf.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #include <strings.h>
 

@@ -3,8 +3,8 @@
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/blob/blob.h"
 #include "cloudsim/s3/s3.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <fcntl.h>
 #include <strings.h>

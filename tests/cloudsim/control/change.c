@@ -6,8 +6,7 @@
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- selection ------------------------------------------------------------------------------- */
 

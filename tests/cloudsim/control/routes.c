@@ -1,8 +1,7 @@
 /* The table of control calls, and the dispatch of a request to one of them. */
 #include "base/base.h"
 #include "cloudsim/control/control.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const struct control_call control_calls[] = {
 	{ "POST", "/advance", "{\"seconds\": S}", "{\"clock_us\": US}",

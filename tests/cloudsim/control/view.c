@@ -4,7 +4,7 @@
 #include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
 #include "cloudsim/lambda/lambda.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 void control_send(struct httpd_req *r, int status, json_t *doc)
 {

@@ -4,9 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- market ---------------------------------------------------------------------------------- */
 

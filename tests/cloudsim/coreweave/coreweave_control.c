@@ -4,8 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static bool cluster_matches(const struct k8s_cluster *c, const json_t *doc)
 {

@@ -1,7 +1,7 @@
 /* Looks up CoreWeave's instance types and the cluster of an instance. */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const struct cw_type *cw_type_of(const struct sim *s, const struct itype *t)
 {

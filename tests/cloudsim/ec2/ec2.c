@@ -1,7 +1,7 @@
 /* EC2: the table of calls, and their rate limits. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Token buckets of "Request throttling for the Amazon EC2 API", per account and region. Reads
  * without filter and page draw from a smaller one where `plain` says so. */

@@ -3,7 +3,7 @@
 #define CLOUDSIM_EC2_H
 
 #include "cloudsim/aws/aws.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 /* ec2_form.c, ec2.c */
 struct ec2 {

@@ -1,7 +1,7 @@
 /* DescribeRegions, zones, instance types, offerings, images, network. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 void ec2_describe_regions(struct ec2 *e)
 {

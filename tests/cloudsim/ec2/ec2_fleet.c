@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define POOLS_MAX 300 /* overrides of one fleet */
 

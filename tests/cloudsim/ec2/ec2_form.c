@@ -1,7 +1,7 @@
 /* Shared by every EC2 call: parameters, filters, pages, failures. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

@@ -1,7 +1,7 @@
 /* Launches: the parameters' meaning, quota, capacity, and the instances. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- the fields' meaning --------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * needs to look up. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define IMAGE_OWNER "898082745236" /* the account of the vendor's deep learning images */
 

@@ -2,7 +2,7 @@
  * of the EC2 API reference). */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Ids of the request, all of them there; 0 = e->failed. */
 static size_t named_all(struct ec2 *e, const char ***ret)

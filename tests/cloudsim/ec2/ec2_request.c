@@ -5,7 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct spot_ask {
 	struct spot_ask *next;

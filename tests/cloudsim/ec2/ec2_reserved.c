@@ -8,8 +8,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct reservation {
 	struct reservation *next;

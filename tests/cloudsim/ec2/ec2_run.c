@@ -1,7 +1,7 @@
 /* RunInstances: its parameters, and its client token. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define USER_DATA_MAX 16384
 #define TOKEN_MAX 64

@@ -1,7 +1,7 @@
 /* Spot prices, placement scores, spot requests, tags. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define HISTORY_MAX_US (90 * 24 * SPOT_US_PER_HOUR)
 

@@ -3,7 +3,7 @@
  * from them. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define VERSIONS_MAX 1 /* CreateLaunchTemplateVersion is not emulated */
 

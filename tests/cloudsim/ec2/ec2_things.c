@@ -2,7 +2,7 @@
  * account attributes. Volumes and interfaces are derived from the instance and end with it. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct key_pair {
 	struct key_pair *next;

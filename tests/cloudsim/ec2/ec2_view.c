@@ -1,7 +1,7 @@
 /* DescribeInstances, DescribeInstanceStatus and the XML of an instance. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const char *ec2_state_word(const struct inst *i, int *ret_code)
 {

@@ -1,8 +1,7 @@
 /* Requests of the Google port: which method, may it be called, how it is answered. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

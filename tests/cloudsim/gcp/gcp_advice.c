@@ -5,7 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define DAY (86400 * SPOT_US_PER_S)
 

@@ -2,9 +2,8 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h" /* forms */
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

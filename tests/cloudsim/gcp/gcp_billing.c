@@ -1,7 +1,7 @@
 /* Cloud Billing Catalog: services and SKUs (cloudbilling.googleapis.com v1). */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define COMPUTE_SERVICE "6F81-5844-456A"
 #define STORAGE_SERVICE "95FF-2EF5-5EA1"

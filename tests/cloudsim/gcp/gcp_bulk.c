@@ -4,8 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define COUNT_MAX 1000
 #define RUNNING_MAX 10

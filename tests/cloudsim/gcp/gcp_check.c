@@ -1,7 +1,7 @@
 /* Immediate refusals of instances.insert and bulkInsert (400, 404): fields, names, combinations. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 

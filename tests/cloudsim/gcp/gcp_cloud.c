@@ -1,9 +1,8 @@
 /* The table of Google Cloud: its state and its control calls. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

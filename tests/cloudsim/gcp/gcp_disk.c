@@ -1,7 +1,7 @@
 /* Disks: one boot disk per VM, and leftover ones. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct gcp_disk *gcp_disk_new(struct sim *s, const char *zone, const char *name)
 {

@@ -5,7 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <regex.h>

@@ -5,8 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SCOPE_DEFAULT "https://www.googleapis.com/auth/cloud-platform"
 

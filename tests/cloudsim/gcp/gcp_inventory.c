@@ -1,7 +1,7 @@
 /* The fixed inventory: project, regions, zones, machine and accelerator types, images. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define BORN "2018-05-02T11:26:45.000-07:00"
 

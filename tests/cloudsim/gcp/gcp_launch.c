@@ -1,7 +1,7 @@
 /* instances.insert: the operation that tells how it went, the VM and its disks. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- refusals that come in the operation ----------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* Lists: filter, order, pages, and the aggregated form that is keyed by scope. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #define RESULTS_MAX 500
 

@@ -1,8 +1,7 @@
 /* Google's zones, types, SKUs and pools. A machine's price is the sum of its parts' SKUs. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define TYPES_MAX 64
 #define ZONES_MAX 128

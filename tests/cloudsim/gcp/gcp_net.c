@@ -2,7 +2,7 @@
  * start, and unchangeable here. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define BORN "2018-05-02T11:26:45.000-07:00"
 

@@ -1,8 +1,8 @@
 /* Operations: the answer to a change, its end, and the requests that wait for it. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 

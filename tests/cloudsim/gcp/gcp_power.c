@@ -2,7 +2,7 @@
  * port (their pages of the Compute Engine API reference). */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static struct inst *inst_named(struct gcp_call *c, const char **ret_request)
 {

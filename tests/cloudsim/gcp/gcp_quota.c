@@ -2,8 +2,7 @@
  * v1). */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* gpu: part of gcp_types.csv; metric: its name in the legacy list, NULL = not on it. */
 static const struct {

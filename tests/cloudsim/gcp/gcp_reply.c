@@ -1,7 +1,7 @@
 /* Shared by every Google call: parameters, replies, refusals. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

@@ -2,9 +2,7 @@
  * outlives its reservation. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define NAME_KEY "compute.googleapis.com/reservation-name"
 

@@ -6,8 +6,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 bool gcp_schema_load(struct sim *s, struct spot_err *err)
 {

@@ -3,7 +3,7 @@
  * overrides them. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct gcp_template {
 	struct gcp_template *next;

@@ -1,9 +1,8 @@
 /* Ids, times and links as Google writes them. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/hash.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

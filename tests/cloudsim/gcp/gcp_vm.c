@@ -1,7 +1,7 @@
 /* An instance as the API shows it; labels, delete, preemption, and its remains. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct gcp_vm *gcp_vm(const struct inst *i)
 {

@@ -1,8 +1,8 @@
 /* The JSON API's methods on buckets and objects (storage v1). */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <fnmatch.h>
 #include <openssl/evp.h>

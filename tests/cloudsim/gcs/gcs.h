@@ -3,7 +3,7 @@
 #define CLOUDSIM_GCS_H
 
 #include "cloudsim/gcp/gcp.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 struct gcs_object {
 	struct gcs_object *next;

@@ -2,7 +2,7 @@
  * storage v1). */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Bucket and object that two arguments name; NULL: answered. */
 static struct gcs_object *object_at(struct gcp_call *c, int arg, struct gcs_bucket **ret)

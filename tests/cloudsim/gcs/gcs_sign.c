@@ -1,8 +1,8 @@
 /* V4 signed URLs, GOOG4-RSA-SHA256 (page "V4 signing process"), checked byte for byte. */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <strings.h>

@@ -1,8 +1,8 @@
 /* The index of buckets and objects: find, put, drop, digests and preconditions. */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 

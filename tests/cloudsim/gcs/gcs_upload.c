@@ -1,8 +1,7 @@
 /* Uploads: media, multipart and resumable (pages "Uploads and downloads", "Resumable uploads"). */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define CHUNK ((size_t)256 << 10)
 #define WEEK (7 * 86400 * SPOT_US_PER_S)

@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/gcs/gcs.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const char *path_split(struct gcp_call *c, const char **bucket)
 {

@@ -5,7 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- authentication -------------------------------------------------------------------------- */
 

@@ -4,8 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 char *k8s_version_text(struct k8s_call *q, const struct k8s_kind *kind)
 {

@@ -3,8 +3,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SYSTEM_POOL "system-cpu"
 #define WORD(text) ((char *)(uintptr_t)(text)) /* never written to */

@@ -2,8 +2,7 @@
  * Kubernetes API concepts ("Resource deletion") and the page about API-initiated eviction. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* A Pod that never ran, or has ended, needs no grace. */
 static int64_t grace_of(const struct k8s_obj *o, int64_t grace_s)

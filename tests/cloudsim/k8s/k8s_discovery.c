@@ -1,7 +1,7 @@
 /* Paths without an object: version, discovery, health, and the token issuer's documents. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define VERSION "v1.36.1"
 

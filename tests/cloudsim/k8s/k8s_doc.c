@@ -1,7 +1,7 @@
 /* Small things on documents: members by path, conditions, quantities, names. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 

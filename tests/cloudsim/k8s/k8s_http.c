@@ -1,8 +1,7 @@
 /* An API server's requests: path and verb, permission, and the handler of each. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- classification -------------------------------------------------------------------------- */
 

@@ -5,10 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <signal.h>
 #include <sys/wait.h>

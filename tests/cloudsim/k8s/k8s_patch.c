@@ -2,8 +2,7 @@
  * for built-in kinds, which merges lists by a key. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- metadata of any kind -------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Admission of a Pod: its service account exists, and it fits the namespace's quota. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* A pod's request of a quota's resource, in thousandths. */
 static int64_t quota_ask(const json_t *pod, const char *resource)

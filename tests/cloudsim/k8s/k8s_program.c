@@ -4,9 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/proc/proc.h"
 
 #include <fcntl.h>

@@ -1,8 +1,7 @@
 /* An API server's replies: query parameters, documents and Status objects. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

@@ -5,8 +5,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static json_t *schemas; /* one table for all clusters of the process */
 

@@ -1,7 +1,7 @@
 /* The objects of one cluster, their versions, and the log of changes that watches resume from. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

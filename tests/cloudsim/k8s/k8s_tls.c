@@ -1,7 +1,6 @@
 /* The certificate authority and the server certificate of the https ports, made at start. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/err.h"
 
 #include <openssl/ec.h>
 #include <openssl/evp.h>

@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct k8s_watch {
 	struct k8s_watch *next;

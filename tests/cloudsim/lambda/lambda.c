@@ -3,8 +3,8 @@
 #include "cloudsim/lambda/lambda.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

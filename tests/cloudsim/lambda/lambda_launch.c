@@ -2,7 +2,7 @@
  * instances. */
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define USER_DATA_MAX (1 << 20)
 

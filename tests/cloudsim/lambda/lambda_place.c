@@ -2,7 +2,7 @@
  * never, not to be deleted while attached. Kept as the objects that the API shows. */
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define NAME_MAX_FS 60
 #define NAME_MAX_FW 64

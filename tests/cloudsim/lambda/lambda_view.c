@@ -1,8 +1,8 @@
 /* Lambda's read calls: types with capacity, regions, images, instances, keys, audit events. */
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 json_t *lambda_region_json(const struct region *r)
 {

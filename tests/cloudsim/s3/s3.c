@@ -1,8 +1,8 @@
 /* Which S3 call a request is, and the calls on buckets. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

@@ -1,8 +1,8 @@
 /* ListObjects, ListObjectsV2, ListBuckets. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 struct listing {
 	const char *prefix, *delimiter, *after;

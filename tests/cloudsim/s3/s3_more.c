@@ -2,7 +2,7 @@
  * served. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

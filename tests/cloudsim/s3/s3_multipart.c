@@ -1,7 +1,7 @@
 /* Multipart uploads. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <fcntl.h>
 #include <unistd.h>

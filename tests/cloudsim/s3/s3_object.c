@@ -1,8 +1,8 @@
 /* PutObject, GetObject, HeadObject, DeleteObject(s). */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* Content-MD5 is checked when it came. */
 static bool md5_agrees(struct s3_call *c, const uint8_t md5[16])

@@ -1,8 +1,8 @@
 /* The index of buckets and objects, and the common part of every call. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* The provider's bill: per instance, at the price in force second by second. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* From running to the end; a launch that never ran costs nothing. Lambda bills from the launch
  * answer on, since the start of billing is not told (lambda notes, 6). */

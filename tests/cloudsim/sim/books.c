@@ -1,7 +1,7 @@
 /* The record: counters, launches, events. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define EVENTS_MAX 200000
 

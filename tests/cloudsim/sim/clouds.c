@@ -1,8 +1,7 @@
 /* Calls the hooks of every cloud in cloud_table. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const struct cloud_ops none = { .name = "?", .notice_s = 120 };
 

@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 struct creds {
 	struct cred *first; /* newest first */

@@ -1,8 +1,7 @@
 /* Faults on command: which request they hit and how often. front.c has their effects. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct faults {
 	struct fault **list;

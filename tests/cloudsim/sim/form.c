@@ -1,7 +1,7 @@
 /* Query-protocol parameters: form body and query string. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void form_add(struct sim_req *rq, struct form *f, size_t *cap, const char *text, size_t n)
 {

@@ -1,7 +1,7 @@
 /* Classification, counting, faults, sending. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define OBJECT_BODY_MAX ((size_t)80 << 20) /* agents send chunks of 64 MiB */
 

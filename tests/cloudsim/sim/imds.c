@@ -4,9 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 void imds_text(struct httpd_req *r, int status, const char *type, const char *body)
 {

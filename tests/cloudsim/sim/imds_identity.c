@@ -1,8 +1,8 @@
 /* The key and certificate that stand for the vendor's, and the three signature forms. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

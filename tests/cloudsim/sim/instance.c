@@ -1,7 +1,7 @@
 /* Life of an instance: boot, reclaim, end, and its view in the control API. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <search.h>
 

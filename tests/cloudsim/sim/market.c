@@ -1,10 +1,7 @@
 /* Loading the market from data/, look-up, prices and stock. */
 #include "base/base.h"
 #include "cloudsim/sim/sim.h"
-#include "base/text/csv.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define REGIONS_MAX 400
 #define ZONES_MAX 1000

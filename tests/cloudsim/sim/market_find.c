@@ -1,8 +1,7 @@
 /* Looks up regions, zones, types, pools and prices; matches selectors. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const char *side_name(enum side s)
 {

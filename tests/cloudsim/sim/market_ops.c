@@ -1,8 +1,7 @@
 /* Changes of prices and stock, and the replay of recorded ones. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* A cap below the new price takes the instance back: the vendor calls it terminated by price. */
 static void price_check_caps(struct sim *s, struct pool *p, int64_t micros)

@@ -1,7 +1,7 @@
 /* Building a reply: status, headers, body, and the vendor's error body. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 

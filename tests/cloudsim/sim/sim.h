@@ -9,10 +9,7 @@
 #define CLOUDSIM_SIM_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/csv.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd.h"
 #include "io/loop/loop.h"
 

@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/err.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

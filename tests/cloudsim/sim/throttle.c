@@ -1,7 +1,7 @@
 /* Token buckets by name. The clock is the monotone one: wall jumps refill nothing. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct bucket {
 	char *key;

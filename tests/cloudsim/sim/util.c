@@ -1,7 +1,7 @@
 /* Small things that every part uses. */
 #include "base/base.h"
 #include "cloudsim/sim/sim.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

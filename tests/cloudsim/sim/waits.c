@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct wait {
 	struct wait *next;

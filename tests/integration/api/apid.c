@@ -4,9 +4,7 @@
  * each notification, so that tests need not poll. Nothing here is product code.
  */
 #include "base/base.h"
-#include "base/err.h"
-#include "base/rng.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 #include "api/api.h"
 #include "api/agent/agent.h"
 #include "store/q.h"

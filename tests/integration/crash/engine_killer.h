@@ -4,7 +4,7 @@
 #define ENGINE_KILLER_H
 
 #include "engine_world.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct killer {
 	struct world *w;

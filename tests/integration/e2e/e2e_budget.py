@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import e2e  # noqa: E402
 
 STEPS = 3000
-# The reserve of a budget: time to stop and to end a machine (core/money/budget.h), a pass, and a save as the file
+# The reserve of a budget: time to stop and to end a machine (core/money/money.h), a pass, and a save as the file
 # allows it.
 END_S, LOOK_S, SAVE_S = 130, 1, 10
 MORE_S = 2  # so long a limit lets the job run on that is set under it

@@ -33,36 +33,38 @@
 #define A_LINE " FROM ledger WHERE id = a_line()"
 #define REVERSAL LINE "from_us, to_us, price_micros, price_observed_us, -amount_micros, id" A_LINE
 
-struct rule {
+struct tested_rule {
 	const struct pg_stmt *stmt;
 	/* parameters: since when we lead, then times of grace; else since when rows are looked
 	 * at */
 	bool up_first, timed;
 };
-static const struct rule machines = { &q_stmt_consistency_machines, false, true },
-			 vouched = { &q_stmt_consistency_vouched, true, true },
-			 outlived = { &q_stmt_consistency_outlived, true, true },
-			 epochs = { &q_stmt_consistency_epochs, false, false },
-			 checkpoints = { &q_stmt_consistency_checkpoints, false, false },
-			 progress = { &q_stmt_consistency_progress, false, false },
-			 ledger_time = { &q_stmt_consistency_ledger_time, false, false },
-			 ledger_amounts = { &q_stmt_consistency_ledger_amounts, false, false },
-			 ledger_reversals = { &q_stmt_consistency_ledger_reversals, false, false },
-			 moving = { &q_stmt_consistency_moving, true, true },
-			 budget = { &q_stmt_consistency_budget, false, false },
-			 leaders = { &q_stmt_consistency_leaders, false, false },
-			 orphans = { &q_stmt_consistency_orphans, true, true };
-static const struct rule *const rules[] = { &machines, &vouched, &outlived, &epochs, &checkpoints,
-	&progress, &ledger_time, &ledger_amounts, &ledger_reversals, &moving, &budget, &leaders,
-	&orphans };
+static const struct tested_rule machines = { &q_stmt_consistency_machines, false, true },
+				vouched = { &q_stmt_consistency_vouched, true, true },
+				outlived = { &q_stmt_consistency_outlived, true, true },
+				epochs = { &q_stmt_consistency_epochs, false, false },
+				checkpoints = { &q_stmt_consistency_checkpoints, false, false },
+				progress = { &q_stmt_consistency_progress, false, false },
+				ledger_time = { &q_stmt_consistency_ledger_time, false, false },
+				ledger_amounts = { &q_stmt_consistency_ledger_amounts, false,
+					false },
+				ledger_reversals = { &q_stmt_consistency_ledger_reversals, false,
+					false },
+				moving = { &q_stmt_consistency_moving, true, true },
+				budget = { &q_stmt_consistency_budget, false, false },
+				leaders = { &q_stmt_consistency_leaders, false, false },
+				orphans = { &q_stmt_consistency_orphans, true, true };
+static const struct tested_rule *const rules[] = { &machines, &vouched, &outlived, &epochs,
+	&checkpoints, &progress, &ledger_time, &ledger_amounts, &ledger_reversals, &moving, &budget,
+	&leaders, &orphans };
 
 struct seen {
 	int64_t checked, broken;
 	char words[2048];
 };
 
-static void look_at(struct world *w, const struct rule *rule, int64_t up_us, int64_t before_us,
-    struct seen *ret)
+static void look_at(struct world *w, const struct tested_rule *rule, int64_t up_us,
+    int64_t before_us, struct seen *ret)
 {
 	char text[2][32];
 	const char *values[4];
@@ -144,8 +146,8 @@ static void story_run(struct world *w)
 static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **state)
 {
 	struct world *w = *state;
-	const struct rule *const busy[] = { &checkpoints, &progress, &ledger_time, &ledger_amounts,
-		&ledger_reversals, &budget, &leaders };
+	const struct tested_rule *const busy[] = { &checkpoints, &progress, &ledger_time,
+		&ledger_amounts, &ledger_reversals, &budget, &leaders };
 
 	story_run(w);
 	all_hold(w, "at the end", SPOT_US_PER_S);
@@ -160,7 +162,7 @@ static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **sta
 }
 
 static const struct {
-	const struct rule *rule;
+	const struct tested_rule *rule;
 	const char *sql, *words;
 	bool graced; /* an hour of grace excuses it, and a leader that began only now */
 } breaks[] = {

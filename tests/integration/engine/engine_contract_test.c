@@ -1,7 +1,7 @@
 /* Providers' facts: identity at enrolment, streams, leftovers. Late refusals and quotas are in
  * engine_quota_test.c. */
 #include "engine_world.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #define URL "http://127.0.0.1:1"
 

@@ -7,10 +7,8 @@
 #include "engine_world.h"
 #include "plan_cases.h"
 #include "api/server/server.h"
-#include "base/crypto/sign.h"
-#include "base/text/json.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "store/q.h"
 
 #include <math.h>

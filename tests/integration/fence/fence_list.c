@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "fence_probe.h"
 
 /* Statements without a fence: some are true by any writer, others are not the engine's. */

@@ -1,6 +1,6 @@
 /* Gangs that a notice, a loss, an error or their user ends: all ranks together. */
 #include "engine_world.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"

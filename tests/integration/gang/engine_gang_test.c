@@ -4,7 +4,7 @@
  * launches. Moves are in engine_gang_move_test.c.
  */
 #include "engine_world.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"

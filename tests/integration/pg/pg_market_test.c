@@ -1,7 +1,6 @@
 /* The market kept in memory: it equals a fresh read of all rows, whoever wrote them, in whatever
  * order the transactions commit. */
 #include "base/base.h"
-#include "base/rng.h"
 #include "store/market/market.h"
 #include "store/q.h"
 #include "store_world.h"

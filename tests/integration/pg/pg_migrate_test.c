@@ -1,8 +1,6 @@
 /* The migration runner: applied files, refusals, and two runners at once. */
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 #include "harness.h"
 #include "io/pg/pg.h"
 #include "store/q.h"

@@ -1,7 +1,6 @@
 /* The days of prices: partitions that come and go, and the prices that outlive them. */
 #include "base/base.h"
-#include "base/rng.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "store/q.h"
 #include "price_world.h"
 #include <math.h>

@@ -1,10 +1,9 @@
 /* One row confirms a poll of a feed, and means the same as a time in each pool's row. */
 #include "base/base.h"
-#include "base/rng.h"
 #include "price_world.h"
 
 #include "store/q.h"
-#include "store/price.h"
+#include "store/store.h"
 
 static void confirmed_are(const char *want)
 {

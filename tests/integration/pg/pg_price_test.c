@@ -1,7 +1,6 @@
-/* Prices are stored as store/price.h says: new points, the latest, the faded mean, partitions. */
+/* Prices are stored as store/store.h says: new points, the latest, the faded mean, partitions. */
 #include "base/base.h"
-#include "base/rng.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "store/q.h"
 #include "price_world.h"
 #include <math.h>

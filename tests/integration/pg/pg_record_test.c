@@ -1,6 +1,5 @@
 /* Our own record as the database ages and sums it, read by the hazard model's own reader. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
 #include "harness.h"
 #include "io/pg/pg.h"

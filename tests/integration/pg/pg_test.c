@@ -3,8 +3,7 @@
 #include "base/base.h"
 #include "pg_world.h"
 
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "store/bind.h"
 
 static const unsigned int8_type[] = { OID_INT8 };

@@ -2,7 +2,7 @@
  * again and again holds up nothing else. */
 #include "base/base.h"
 #include "engine/market/market.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "../pg/store_world.h"
 
 #define LIMIT_US (60 * SPOT_US_PER_S)

@@ -1,9 +1,9 @@
-/* Pools, partitions and prices for the tests of store/price.h. */
+/* Pools, partitions and prices for the tests of store/store.h. */
 #ifndef PRICE_WORLD_H
 #define PRICE_WORLD_H
 
 #include "base/base.h"
-#include "store/price.h"
+#include "store/store.h"
 #include "store_world.h"
 
 struct point {

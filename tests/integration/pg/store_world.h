@@ -3,7 +3,6 @@
 #define STORE_WORLD_H
 
 #include "base/base.h"
-#include "base/arena.h"
 #include "harness.h"
 #include "io/pg/pg.h"
 #include <setjmp.h>

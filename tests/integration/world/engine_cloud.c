@@ -1,6 +1,6 @@
 /* The cloud of engine_world.h: step functions without any I/O. */
 #include "engine_cloud.h"
-#include "base/err.h"
+#include "base/base.h"
 
 static struct cloud *cloud_of(void *self)
 {

@@ -3,7 +3,7 @@
 #define ENGINE_CLOUD_H
 
 #include "engine_world.h"
-#include "base/call.h"
+#include "base/base.h"
 
 enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notices *a);
 enum spot_step cloud_verify(void *self, struct spot_call *c, struct spot_verify *a);

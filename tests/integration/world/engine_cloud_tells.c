@@ -1,6 +1,6 @@
 /* The cloud of engine_world.h tells notices and ends, signs URLs, and vouches for machines. */
 #include "engine_cloud.h"
-#include "base/err.h"
+#include "base/base.h"
 
 enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notices *a)
 {

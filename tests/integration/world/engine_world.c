@@ -1,8 +1,7 @@
 /* The rest of engine_world.h: database, agents, time. */
 #include "engine_world.h"
-#include "base/log.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "io/http/http.h"
 
 #include <libpq-fe.h>

@@ -8,7 +8,6 @@
 #define ENGINE_WORLD_H
 
 #include "base/base.h"
-#include "base/arena.h"
 #include "engine/engine.h"
 #include "harness.h"
 #include "steady.h"

@@ -1,6 +1,6 @@
 /* Random markets and job files for engine_plan_test.c. */
 #include "plan_cases.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <libpq-fe.h>
 

@@ -3,8 +3,8 @@
 #define PLAN_CASES_H
 
 #include "engine_world.h"
-#include "base/rng.h"
-#include "base/text/sbuf.h"
+#include "base/base.h"
+#include "base/text/text.h"
 
 /* Inserts the pools of all cases, two kinds of market and four kinds of GPU. */
 void pools_make(struct world *w);

@@ -5,18 +5,16 @@
 #include "sim/store/rows.h"
 #include "sim/broker/leaders.h"
 #include "sim/world/profiles.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
 #include "api/api.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/sbuf.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "engine/engine.h"
 #include "engine/market/market.h"
 #include "io/http/http.h"
 #include "io/pg/pg.h"
 #include "spotd/daemon.h"
-#include "spotd/file.h"
 
 #define BROKERS 2
 static struct broker {

@@ -9,13 +9,13 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 #include "sim/broker/fence.h"
 #include "sim/broker/leaders.h"
 #include "sim/net/net.h"
 #include "sim/world/profiles.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
 static const char *const facts[] = { "engine_rate_take", "engine_lease_take", "engine_lease_renew",
 	"engine_lease_release", "engine_node_exists", "engine_install_create", "market_habits" };

@@ -3,7 +3,7 @@
 #define SIM_FENCE_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <libpq-fe.h>
 

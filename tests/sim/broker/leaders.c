@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "sim/world/world.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 #include "sim/broker/leaders.h"
 

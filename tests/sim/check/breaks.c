@@ -13,7 +13,7 @@
 #include "sim/broker/leaders.h"
 #include "sim/store/refuse.h"
 #include "sim/world/spin.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "sim/store/twice.h"
 #include "sim/users/work.h"
 

@@ -10,7 +10,7 @@
 #include "sim/cloud/cloud.h"
 #include "sim/broker/leaders.h"
 #include "sim/world/spin.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "sim/users/work.h"
 
 #define SETTLE_US (30 * SPOT_US_PER_S)

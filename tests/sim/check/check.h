@@ -3,7 +3,7 @@
 #define SIM_CHECK_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "sim/store/rows.h"
 
 void check_step(void); /* each minute */

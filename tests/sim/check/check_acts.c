@@ -3,9 +3,9 @@
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/net/net.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- launches -------------------------------------------------------------------------------- */
 

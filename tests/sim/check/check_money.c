@@ -6,9 +6,9 @@
 #include "sim/world/world.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* A line names the row of its price. If no clock and no daemon stood still, it was the newest row
  * for its time that had been stored for a minute. */

@@ -6,10 +6,10 @@
 #include "sim/check/check.h"
 #include "sim/host/host.h"
 #include "sim/broker/leaders.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
-#include "base/text/str.h"
-#include "store/rules.h"
+#include "base/text/text.h"
+#include "store/store.h"
 
 extern const struct rule sim_rules[];
 

@@ -7,10 +7,10 @@
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/broker/leaders.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "sim/store/twice.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- machines -------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "sim/broker/leaders.h"
 #include "sim/users/work.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- gangs ----------------------------------------------------------------------------------- */
 

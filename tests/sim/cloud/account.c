@@ -9,8 +9,7 @@
 
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/azure/azure.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <dirent.h>
 

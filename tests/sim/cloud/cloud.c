@@ -11,9 +11,9 @@
 #include "cloudsim/gcp/gcp.h"
 #include "cloudsim/lambda/lambda.h"
 #include "cloudsim/s3/s3.h"
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <unistd.h>
 

@@ -3,8 +3,7 @@
 #define SIM_CLOUD_H
 
 #include "base/base.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SIM_BUCKET "spot-sim"
 

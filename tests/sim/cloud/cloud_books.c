@@ -6,9 +6,9 @@
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
 #include "cloudsim/s3/s3.h"
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* Prices of the time before it count too: feeds report the past, and some are silent for long. */
 static void bill_of(const struct inst *i, struct cloud_instance *ret)

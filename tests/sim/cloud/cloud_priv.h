@@ -4,7 +4,7 @@
 #define SIM_CLOUD_PRIV_H
 
 #include "cloudsim/sim/cloud.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 extern struct sim sim;
 

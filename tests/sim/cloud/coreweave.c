@@ -11,7 +11,7 @@
 #include "sim/host/host.h"
 
 #include "cloudsim/coreweave/coreweave.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <signal.h>
 

@@ -14,7 +14,7 @@
 #include "sim/broker/leaders.h"
 #include "sim/world/profiles.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Nobody here ends machines older than the first leader, so these claim to be younger. */
 #define BORN_US (600 * SPOT_US_PER_S)

@@ -6,7 +6,7 @@
 #include "sim/cloud/cloud_priv.h"
 #include "sim/faults/faults_coreweave.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const struct api_fault api_faults[] = {
 	{ "aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true,

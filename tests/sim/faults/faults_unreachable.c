@@ -5,7 +5,7 @@
 #include "sim/cloud/cloud_priv.h"
 #include "sim/faults/faults_unreachable.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define SHARED_PORT 9000 /* the emulator's own: AWS, Lambda, the store of objects */
 

@@ -4,10 +4,8 @@
 #include "sim/cloud/cloud.h"
 #include "sim/host/host_priv.h"
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 
 #include <signal.h>
 #include <sys/stat.h>

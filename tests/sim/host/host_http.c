@@ -3,9 +3,9 @@
 #include "sim/net/net.h"
 #include "sim/host/host_priv.h"
 
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <unistd.h>
 

@@ -6,10 +6,8 @@
 #include "sim/host/host_priv.h"
 #include "sim/world/profiles.h"
 
-#include "base/err.h"
-#include "base/text/json.h"
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "agent/sys/sys.h"
 #include "agent/proc/proc.h"
 

@@ -1,6 +1,6 @@
 /* The requests by which machines come and go, in the words of each cloud. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "sim/net/net.h"
 
 /* Google: insert and bulkInsert; CoreWeave: a Pod that is posted; Azure: a PUT of a machine. */

@@ -7,10 +7,7 @@
 #include "sim/world/world.h"
 #include "sim/net/net_priv.h"
 #include "sim/world/profiles.h"
-#include "base/hash.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd.h"
 
 #include <strings.h>

@@ -3,7 +3,7 @@
 #define SIM_NET_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/loop/loop.h"
 #include "spot/http.h"
 

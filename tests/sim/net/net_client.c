@@ -2,12 +2,10 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/net/net.h"
-#include "base/err.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/http/http.h"
 #include "io/httpd/httpd.h"
-#include "io/loop/op.h"
+#include "io/loop/loop.h"
 #include "sim/broker/fence.h"
 
 #include <strings.h>

@@ -4,7 +4,7 @@
 
 #include "sim/world/world.h"
 #include "sim/net/net.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd.h"
 
 struct httpd {

@@ -5,7 +5,6 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/net/net_priv.h"
-#include "base/err.h"
 
 static int port_next = 9100;
 

@@ -1,7 +1,7 @@
 -- Rules about rows that the tests ask (src/store/gen_rules.py says how one is written). Budgets.
 
 -- rule: nothing is wanted that a budget does not pay for
--- Pays: for five minutes of work, a save and the end (170 s, src/core/money/budget.h).
+-- Pays: for five minutes of work, a save and the end (170 s, src/core/money/money.h).
 -- Later lines do not count. Asked while clocks are right.
 SELECT n.id, 'n' || n.id || ' for j' || j.id || ', of which ' || b.left_micros || ' were left' AS words
 FROM node n

@@ -11,7 +11,7 @@
 #include "sim/run/seed.h"
 #include "sim/store/refuse.h"
 #include "sim/store/rows.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "sim/users/asks.h"
 #include "sim/users/work.h"
 #include "sim/world/mix.h"
@@ -19,7 +19,7 @@
 #include "sim/world/spin.h"
 #include "sim/world/traps.h"
 
-#include "base/log.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,10 +6,10 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/run/server.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/proc/proc.h"
 #include "sim/run/stop.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
 #include "harness.h"
 #include "pg_image.h"

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/store/conn.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "store/q.h"
 
 #include <poll.h>

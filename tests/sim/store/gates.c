@@ -9,9 +9,9 @@
  * the traces.
  */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "sim/store/gates.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "sim/world/world.h"
 
 #include <stdlib.h>

@@ -5,11 +5,11 @@
  */
 #include "base/base.h"
 #include "sim/world/world.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 #include "sim/broker/leaders.h"
 #include "sim/store/refuse.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "store/q.h"
 
 /*

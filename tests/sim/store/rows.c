@@ -1,7 +1,7 @@
 /* The statements of the checks and of the world: reads of rows between turns. */
 #include "sim/world/world.h"
 #include "sim/store/rows.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 
 /* The same statements each minute: they are planned once. Known by where their text stands. */
 static const char *known[192];

@@ -7,9 +7,9 @@
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/world/profiles.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
-#include "sim/store/store.h"
+#include "sim/store/sim_store.h"
 #include "store/q.h"
 #include "sim/store/twice.h"
 

@@ -14,7 +14,7 @@
 #include "sim/world/mix.h"
 #include "sim/world/profiles.h"
 
-#include "base/rng.h"
+#include "base/base.h"
 
 #include <libpq-fe.h>
 

@@ -8,8 +8,7 @@
 #include "sim/world/profiles.h"
 #include "sim/users/wish.h"
 
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const char *const gpus[] = { "L4: 1", "A10G: 1", "T4: 1", "H100: 1", "A10: 1" };
 #define GPUS_WIDE 3 /* the first of them exist in several pools of a zone */

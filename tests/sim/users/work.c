@@ -4,8 +4,7 @@
 #include "sim/users/wish.h"
 #include "sim/users/work.h"
 
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define JOBS_MAX 64
 #define HEAR_US (20 * SPOT_US_PER_S)

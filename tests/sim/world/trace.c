@@ -1,8 +1,7 @@
 /* The trace, the dice, and the states that a seed has reached. */
 #include "base/base.h"
 #include "sim/world/world.h"
-#include "base/hash.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 #include <unistd.h>

@@ -11,10 +11,7 @@
 #define SIM_WORLD_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/text/json.h"
-#include "base/rng.h"
+#include "base/text/text.h"
 #include "io/loop/loop.h"
 
 #define SIM_INSTALL "cafe0001"

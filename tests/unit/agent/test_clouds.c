@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void a_line_of_the_helper_adds_up(void **state)
 {

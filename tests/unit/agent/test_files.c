@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/sys/sys.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <pwd.h>
 #include <signal.h>

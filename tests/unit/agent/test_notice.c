@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define NOW INT64_C(1767225600000000) /* 2026-01-01T00:00:00Z */
 

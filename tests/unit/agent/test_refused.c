@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "agent/ckpt/upload.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define APART_US (40 * SPOT_US_PER_S)
 

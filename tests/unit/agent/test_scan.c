@@ -4,8 +4,8 @@
 
 #include "agent/sys/sys.h"
 #include "agent/ckpt/ckpt.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "spot/agent.h"
 
 #include <fcntl.h>

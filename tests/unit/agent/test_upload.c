@@ -3,9 +3,8 @@
 #include "unit.h"
 
 #include "agent/ckpt/upload.h"
-#include "base/err.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

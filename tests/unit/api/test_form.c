@@ -2,7 +2,6 @@
  * tests/integration/api read real ones. */
 #include "base/base.h"
 #include "api/server/server_priv.h"
-#include "base/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "api/nouns.h"
 #include "api/server/server_priv.h"
-#include "base/rng.h"
-#include "base/text/json_marks.h"
+#include "base/text/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* Which requests a notification wakes. The tests of tests/integration/api park real ones. */
 #include "base/base.h"
 #include "api/server/server_priv.h"
-#include "base/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/call.h"
-#include "base/crypto/redact.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 static void a_request_is_copied_into_the_arena(void **state)
 {

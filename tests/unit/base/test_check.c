@@ -2,9 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/call.h"
-#include "base/check.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define NOW INT64_C(784111777000000) /* 1994-11-06T08:49:37Z */
 

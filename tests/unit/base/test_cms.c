@@ -6,9 +6,8 @@
 #include "unit.h"
 #include "../bio_read.h"
 
-#include "base/arena.h"
-#include "base/crypto/cms.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <openssl/cms.h>
 #include <openssl/evp.h>

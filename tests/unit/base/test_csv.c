@@ -2,9 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/text/csv.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void rows_are_read_by_column_name(void **state)
 {

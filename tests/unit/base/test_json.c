@@ -2,9 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static json_t *json_read(const char *text)
 {

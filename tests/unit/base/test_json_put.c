@@ -2,12 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/json.h"
-#include "base/text/json_marks.h"
-#include "base/text/json_put.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <math.h>
 

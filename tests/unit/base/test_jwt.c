@@ -6,9 +6,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/crypto/jwt.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* The JWK of A.2.1 as PKCS#8, split so that scanners do not take a published example for a real
  * key. */

@@ -2,10 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/crypto/redact.h"
-#include "base/crypto/secret.h"
+#include "base/crypto/crypto.h"
 
 #include <jansson.h>
 #include <math.h>

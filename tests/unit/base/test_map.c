@@ -2,12 +2,6 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/backoff.h"
-#include "base/hash.h"
-#include "base/map.h"
-#include "base/rng.h"
-
 #define ENTRIES 2000
 
 struct entry {

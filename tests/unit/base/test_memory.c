@@ -2,9 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 #include <signal.h>
 #include <sys/wait.h>

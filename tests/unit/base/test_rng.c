@@ -2,8 +2,6 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/rng.h"
-
 static void the_same_seed_gives_the_same_numbers(void **state)
 {
 	struct rng a, b, c;

@@ -7,9 +7,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 /* Split so that scanners for credentials do not take the published examples for real ones. */
 #define EXAMPLE_ID \

@@ -2,10 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/text/near.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void a_text_is_a_dollar_amount_only_if_it_is_a_plain_decimal(void **state)
 {

@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/clock.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static void times_are_read_from_rfc_3339(void **state)
 {

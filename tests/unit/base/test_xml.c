@@ -2,10 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "base/text/xml.h"
+#include "base/text/text.h"
 
 static void a_reply_is_read_as_a_tree(void **state)
 {

@@ -2,10 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "base/text/yaml.h"
+#include "base/text/text.h"
 
 struct docs {
 	struct arena *a;

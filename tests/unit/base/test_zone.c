@@ -1,7 +1,6 @@
 /* Time zones: against libc's own reading of the same database, at the edges, and damaged files. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/zone.h"
+#include "base/text/text.h"
 #include "unit.h"
 
 #include <stdlib.h>

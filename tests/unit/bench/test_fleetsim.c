@@ -3,8 +3,7 @@
 
 #include "brains.h"
 
-#include "base/arena.h"
-#include "base/rng.h"
+#include "base/base.h"
 
 #define JOBS 24
 #define SAMPLES 2000

@@ -5,8 +5,7 @@
 #include "histogram.h"
 #include "templates.h"
 
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- histogram ------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "call_fake.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* ---- the provider ---------------------------------------------------------------------------- */
 

@@ -6,9 +6,6 @@
 #define TESTS_CALL_FAKE_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/call.h"
-#include "base/clock.h"
 #include "io/call/call.h"
 #include "io/httpd/httpd.h"
 #include "spot/provider.h"

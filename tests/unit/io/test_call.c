@@ -2,8 +2,7 @@
 #include "base/base.h"
 #include "call_fake.h"
 
-#include "base/log.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crypto/redact.h"
+#include "base/crypto/crypto.h"
 
 #define S SPOT_US_PER_S
 

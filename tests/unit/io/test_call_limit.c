@@ -178,6 +178,30 @@ static void one_refusal_shuts_the_bucket_for_all(void **state)
 	assert_int_equal(f->requests, 3);
 }
 
+static void serve_throttled_for_a_second(struct fake *f, struct httpd_req *r)
+{
+	if (f->requests == 1) {
+		httpd_set(r, "Retry-After", "1");
+	}
+	httpd_reply(r, f->requests == 1 ? 429 : 200, "text/plain", "", 0);
+}
+
+/* EC2 counts machines beside requests; a throttled request has made none. */
+static void a_throttled_request_keeps_the_tokens_of_what_it_asks_for(void **state)
+{
+	struct fake *f = *state;
+	struct fake_call k[2];
+
+	f->serve = serve_throttled_for_a_second;
+	step_also = 2; /* the whole bucket, which takes two seconds to fill */
+	start_n(f, &k[0], 1);
+	fake_wait(f, &k[0]);
+	assert_in_range(f->at_us[1] - f->at_us[0], S - S / 10, S + S / 2);
+	start_n(f, &k[1], 1); /* takes its own */
+	fake_wait(f, &k[1]);
+	assert_true(f->at_us[2] - f->at_us[0] > 2 * S - S / 10);
+}
+
 static enum spot_step step_narrow(struct fake *f, struct spot_call *c)
 {
 	c->limit = LIMIT_NARROW;
@@ -444,6 +468,7 @@ int main(void)
 		T(each_scope_has_its_own_bucket),
 		T(urgent_calls_go_before_those_that_wait),
 		T(one_refusal_shuts_the_bucket_for_all),
+		T(a_throttled_request_keeps_the_tokens_of_what_it_asks_for),
 		T(a_request_of_a_narrow_limit_counts_against_the_wider_one_too),
 		T(a_refusal_that_ends_its_call_shuts_the_bucket_too),
 		T(a_request_that_waited_long_is_built_again),

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "call_fake.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define S SPOT_US_PER_S
 

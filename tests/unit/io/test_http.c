@@ -3,10 +3,8 @@
 #include "unit.h"
 #include "test_server.h"
 
-#include "base/arena.h"
-#include "base/log.h"
-#include "base/crypto/secret.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "io/http/http.h"
 
 #include <sys/resource.h>

@@ -7,9 +7,7 @@
 #define TEST_HTTPD_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "io/httpd/httpd.h"
 
 #include <setjmp.h>

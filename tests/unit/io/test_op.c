@@ -2,9 +2,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/err.h"
-#include "base/text/str.h"
-#include "io/loop/op.h"
+#include "base/text/text.h"
+#include "io/loop/loop.h"
 
 static struct loop *loop;
 static struct clock_manual clk;

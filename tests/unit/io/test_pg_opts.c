@@ -1,6 +1,6 @@
 /* The hosts of a DSN in the order in which an attempt asks them. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/pg/pg_priv.h"
 
 #include <setjmp.h>

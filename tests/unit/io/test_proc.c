@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/proc/proc.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "agent/net/net.h"
 #include "agent/sys/sys.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "test_server.h"
 
 #include <signal.h>

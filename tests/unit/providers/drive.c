@@ -1,9 +1,8 @@
 #include "base/base.h"
 #include "drive.h"
 
-#include "base/call.h"
-#include "base/crypto/redact.h"
-#include "base/text/sbuf.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 
 #include <strings.h>
 

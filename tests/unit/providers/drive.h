@@ -12,7 +12,6 @@
 #define TESTS_DRIVE_H
 
 #include "base/base.h"
-#include "base/arena.h"
 #include "spot/provider.h"
 
 /* cmocka wants these before itself. */

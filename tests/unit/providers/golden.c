@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 struct str golden_data(struct arena *a, const char *name)
 {

@@ -18,7 +18,7 @@
 #define TESTS_GOLDEN_H
 
 #include "base/base.h"
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 #include "drive.h"
 
 #define GOLDEN_EXCHANGES 32

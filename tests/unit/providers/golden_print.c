@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Prints a verb's output as the text of a golden file's result: everything that a caller can
  * see. */

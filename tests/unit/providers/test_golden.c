@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Every verb sends exactly the requests of the golden file, and understands the replies. */
 

@@ -1,8 +1,6 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/rng.h"
-
 /*
  * Damages replies of the golden exchanges at random. After any reply a verb ends in a verdict,
  * in bounds (the sanitizer build watches), with words and without secrets. Seeded: a failure names

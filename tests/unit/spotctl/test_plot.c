@@ -1,7 +1,6 @@
 /* The price history as text: drawn points, empty gaps, words. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/render/plot.h"
 
 #include <setjmp.h>

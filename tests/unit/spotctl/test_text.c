@@ -1,6 +1,6 @@
 /* spotctl's output: widths, cleaned text, money, ages, paths into documents. */
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "spotctl/ctl.h"
 
 #include <setjmp.h>

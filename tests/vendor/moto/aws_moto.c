@@ -11,10 +11,7 @@
 #include <stdarg.h>
 
 #include "aws/aws.h"
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "io/call/call.h"
 
 #define REGION "us-east-1"

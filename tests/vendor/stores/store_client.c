@@ -14,9 +14,8 @@
 
 #include "agent/agent.h"
 #include "agent/ckpt/upload.h"
-#include "base/arena.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/crypto/crypto.h"
+#include "base/text/text.h"
 #include "registry.h"
 #include "spot/agent.h"
 

@@ -53,7 +53,8 @@ SELECT x.id, x.name, x.version, x.spec::text, (SELECT count(*) FROM m
 FROM fleet x, f WHERE x.id = $1 AND x.state = 'ACTIVE'
 
 -- Returns the live nodes of a fleet with the facts that decide whether they move. stands_in: the
--- node that it replaces still counts.
+-- node that it replaces still counts. OFFSET 0 keeps PostgreSQL from a join of all with all where
+-- it expects few nodes.
 -- name: engine_fleet_move_nodes
 -- params: id int8
 -- rows: many id int8, pool_id int4, state node_state, provider text, region text, zone text,
@@ -76,9 +77,10 @@ SELECT n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_m
 	coalesce(m.restart_us, 0), coalesce((j.spec->>'work_s')::int8, 0),
 	coalesce(a.steps_start, 0), coalesce(a.steps_done, 0), coalesce(j.steps_total, 0),
 	coalesce(a.created_us, 0), a.started_us, j.deadline_us
-FROM node n JOIN pool p ON p.id = n.pool_id
-LEFT JOIN node r ON r.replaces_id = n.id AND r.fleet_id = n.fleet_id
-	AND r.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
+FROM node n CROSS JOIN LATERAL (SELECT * FROM pool p WHERE p.id = n.pool_id OFFSET 0) p
+LEFT JOIN LATERAL (SELECT * FROM node r WHERE r.replaces_id = n.id
+	AND r.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY') OFFSET 0) r
+	ON r.fleet_id = n.fleet_id
 LEFT JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
 LEFT JOIN job j ON j.id = a.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.id IS NOT NULL

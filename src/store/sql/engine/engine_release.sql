@@ -14,9 +14,10 @@
 -- writes: no
 WITH busy AS (
 	SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue
-), c AS MATERIALIZED (               -- a ready machine whose job goes on is not among them
-	SELECT id FROM node WHERE state IN ('WANTED', 'BOOTING', 'DRAINING')
-	UNION SELECT n.id FROM node n WHERE n.state = 'READY'
+), c AS MATERIALIZED ( -- no ready machine whose job goes on, and no fleet's that stays
+	SELECT id FROM node WHERE state = 'DRAINING'
+	UNION ALL SELECT id FROM node WHERE state IN ('WANTED', 'BOOTING') AND fleet_id IS NULL
+	UNION SELECT n.id FROM node n WHERE n.state = 'READY' AND n.fleet_id IS NULL
 		AND NOT EXISTS (SELECT FROM attempt a
 			WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
 	UNION SELECT n.id FROM job j JOIN node n ON n.job_id = j.id AND n.state = 'READY'

@@ -4,8 +4,6 @@
 #define FLEET_CASES_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/fleet/fleet.h"
 #include "core/hazard/hazard.h"
 

@@ -1,7 +1,6 @@
 /* Fleets by hand: files, and plans small enough to be checked on paper. Random ones are in
  * test_fleet_plan.c. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet.h"
 
 #include <setjmp.h>

@@ -1,6 +1,5 @@
 /* The JSON of a fleet's plan: its figures, one row for each pool, and the limits that bind. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/fleet/fleet.h"
 
 #include <setjmp.h>

@@ -1,9 +1,8 @@
 /* Moves of fleets: cases on paper, and properties over random fleets. */
 #include "fleet_cases.h"
 
-#include "base/text/json.h"
-#include "base/text/str.h"
-#include "core/fleet/fleet_move.h"
+#include "base/text/text.h"
+#include "core/fleet/fleet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,7 @@
 /* The keys of the fleet file that move the size: forms, defaults, refusals, the stored form. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/json.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/fleet/fleet_size.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,7 @@
 /* The size of a fleet: its rules one by one, and traces that try to make it oscillate. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "base/text/zone.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/fleet/fleet_size.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* From the clouds' published rates to reclaims per node-hour and odds of a launch: each conversion
  * with its assumption, and how far the doubt reaches. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
 

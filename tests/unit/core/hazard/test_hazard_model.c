@@ -2,8 +2,6 @@
  * record ages, and whether 90 % intervals hold 90 %. Every printed number is worked out a second
  * time. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>

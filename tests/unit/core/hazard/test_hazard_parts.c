@@ -1,7 +1,5 @@
 /* Odds of a launch, reclaims together, time of day, the record as the database writes it. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* The rise of the hazard after reclaims of siblings. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
-#include "core/hazard/hazard_siblings.h"
 #include "core/rank/rank.h"
 
 #include <math.h>

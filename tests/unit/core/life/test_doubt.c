@@ -1,5 +1,5 @@
-/* When a wall clock is believed: core/life/doubt.h. */
-#include "core/life/doubt.h"
+/* When a wall clock is believed: core/life/life.h. */
+#include "core/life/life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

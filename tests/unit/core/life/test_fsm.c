@@ -1,7 +1,7 @@
 /* The transition tables: every (state, event) pair is either an edge listed here or refused. */
 #include "base/base.h"
-#include "base/text/sbuf.h"
-#include "core/life/fsm.h"
+#include "base/text/text.h"
+#include "core/life/life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

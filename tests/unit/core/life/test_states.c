@@ -1,6 +1,6 @@
 /* The names of gangs', fleets', attempts' and checkpoints' states are those of the rows. */
 #include "base/base.h"
-#include "core/life/states.h"
+#include "core/life/life.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* The budget that a start needs, and the words about the rest of one. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/money/budget.h"
+#include "core/money/money.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

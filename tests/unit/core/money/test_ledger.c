@@ -1,8 +1,6 @@
 /* Money: however an interval is cut, the parts sum to the whole. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/money/ledger.h"
+#include "core/money/money.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

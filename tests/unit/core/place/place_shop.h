@@ -3,8 +3,7 @@
 #define PLACE_SHOP_H
 
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 
 #define NOW (1000 * SPOT_US_PER_HOUR)
 #define HOUR SPOT_US_PER_HOUR

@@ -1,7 +1,6 @@
 /* Reservations that end: which work they take, and what the move at their end costs. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 
 #include <math.h>
 #include <setjmp.h>

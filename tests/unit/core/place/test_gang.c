@@ -4,9 +4,7 @@
  * same capacity all get their turn. Ranks are judged as a whole, by edges of the job's state table.
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/place/gang.h"
+#include "core/place/place.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,6 @@
 /* Ranks of a gang are judged as a whole, by edges that the table of jobs has. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/place/gang.h"
+#include "core/place/place.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* One gang of two: each verdict on it and each reason by hand. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/gang.h"
+#include "core/place/place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,7 @@
 /* The placement of a job, without a database: its markets, loose and tight deadlines, budgets, and
  * the words for a job that can never run. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

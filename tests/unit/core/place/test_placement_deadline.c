@@ -1,8 +1,7 @@
 /* The question to the deadline policy and its answer: the pools that it sees, the reserve, and its
  * other inputs. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,7 @@
 /* The steps of a decision: late jobs, reservations, deferral, patience, and the figures they are
  * made of. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/place/placement.h"
+#include "core/place/place.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,7 @@
 /* A placement as decisions store it: offers, scores, the refused offers and the job. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "base/text/sbuf.h"
-#include "core/place/placement.h"
+#include "base/text/text.h"
+#include "core/place/place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,7 @@
 /* The slack of a deadline: for refused launches, for work that a reclaim takes, for moves. And the
  * time to leave spot. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/deadline_room.h"
+#include "core/policy/policy.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 /* Off-peak deferral: only within the room of the deadline, only for a pattern that is believed. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/defer.h"
+#include "core/policy/policy.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 /* Waves of moves: the largest saving first, and never more than the limits. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/rebalance.h"
+#include "core/policy/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A save after siblings were reclaimed: its cost against the expected loss. */
 #include "base/base.h"
-#include "core/policy/save_now.h"
+#include "core/policy/policy.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,6 @@
 /* Fail-over to on-demand and the way back. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/policy/supply.h"
+#include "core/policy/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

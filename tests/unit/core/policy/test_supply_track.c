@@ -1,7 +1,6 @@
 /* Samples of supply out of our own rows. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/supply_track.h"
+#include "core/policy/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

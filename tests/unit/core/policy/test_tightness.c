@@ -1,7 +1,6 @@
 /* Supply tightness: its measure, and that the state cannot flicker. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/policy/tightness.h"
+#include "core/policy/policy.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,5 @@
 /* Order, backfill and victims: examples in words, and properties over seeded random cases. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/queue/queue.h"
 
 #include <setjmp.h>
@@ -9,7 +7,7 @@
 #include <cmocka.h>
 
 #define H SPOT_US_PER_HOUR
-#define USD INT64_C(1000000)
+#define DOLLAR INT64_C(1000000)
 #define NOW (1000 * H)
 
 static struct arena *arena;
@@ -96,11 +94,11 @@ static void the_nearest_deadline_goes_first_among_equals(void **state)
 
 static void a_team_that_spent_more_than_its_share_waits(void **state)
 {
-	const struct schedule_team teams[] = { { "nlp", 1000, 90 * USD },
-		{ "vision", 1000, 10 * USD } };
+	const struct schedule_team teams[] = { { "nlp", 1000, 90 * DOLLAR },
+		{ "vision", 1000, 10 * DOLLAR } };
 	const struct schedule_job jobs[] = {
-		{ .id = 1, .team = "nlp", .queued_us = NOW - H, .cost_micros = USD },
-		{ .id = 2, .team = "vision", .queued_us = NOW, .cost_micros = USD },
+		{ .id = 1, .team = "nlp", .queued_us = NOW - H, .cost_micros = DOLLAR },
+		{ .id = 2, .team = "vision", .queued_us = NOW, .cost_micros = DOLLAR },
 	};
 	struct schedule_place *p;
 
@@ -113,8 +111,8 @@ static void a_team_that_spent_more_than_its_share_waits(void **state)
 
 static void a_bigger_share_is_a_bigger_claim(void **state)
 {
-	const struct schedule_team teams[] = { { "nlp", 9000, 80 * USD },
-		{ "vision", 1000, 20 * USD } };
+	const struct schedule_team teams[] = { { "nlp", 9000, 80 * DOLLAR },
+		{ "vision", 1000, 20 * DOLLAR } };
 	const struct schedule_job jobs[] = { { .id = 1, .team = "vision", .queued_us = NOW - H },
 		{ .id = 2, .team = "nlp", .queued_us = NOW } };
 
@@ -132,7 +130,7 @@ static void teams_with_equal_shares_take_turns(void **state)
 		jobs[i] = (struct schedule_job){ .id = i + 1,
 			.team = i < 10 ? "a" : "b",
 			.queued_us = NOW - H + i,
-			.cost_micros = USD };
+			.cost_micros = DOLLAR };
 	}
 	ids = order_ids(NULL, 0, jobs, 20, NULL);
 	for (int i = 0; i < 20; i++) {
@@ -165,7 +163,7 @@ static size_t random_queue(struct rng *r, struct schedule_team *teams, struct sc
 
 	for (size_t i = 0; i < 5; i++) {
 		teams[i] = (struct schedule_team){ team_names[i], 1 + (int64_t)rng_below(r, 3000),
-			(int64_t)rng_below(r, 100) * USD };
+			(int64_t)rng_below(r, 100) * DOLLAR };
 	}
 	for (size_t i = 0; i < n; i++) {
 		jobs[i] = (struct schedule_job){ .id = (int64_t)i + 1,
@@ -175,7 +173,7 @@ static size_t random_queue(struct rng *r, struct schedule_team *teams, struct sc
 			.deadline_us =
 			    rng_below(r, 3) == 0 ? NOW + (int64_t)rng_below(r, 40) * H : 0,
 			.left_us = (int64_t)rng_below(r, 9) * H,
-			.cost_micros = (int64_t)rng_below(r, 9) * USD };
+			.cost_micros = (int64_t)rng_below(r, 9) * DOLLAR };
 	}
 	return n;
 }
@@ -231,12 +229,12 @@ static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 				    .team = "a",
 				    .priority = 0,
 				    .queued_us = mine,
-				    .cost_micros = USD },
+				    .cost_micros = DOLLAR },
 				{ .id = 2 + t,
 				    .team = "b",
 				    .priority = above,
 				    .queued_us = now,
-				    .cost_micros = USD },
+				    .cost_micros = DOLLAR },
 			};
 			struct schedule_place p[2];
 
@@ -251,7 +249,7 @@ static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 /* Two teams with unequal shares, always both waiting: their machines come to their shares. */
 static void served_in_order_dollars_come_to_the_shares(void **state)
 {
-	struct schedule_team teams[] = { { "a", 3000, 50 * USD }, { "b", 1000, 0 } };
+	struct schedule_team teams[] = { { "a", 3000, 50 * DOLLAR }, { "b", 1000, 0 } };
 	struct rng r;
 
 	(void)state;
@@ -264,7 +262,7 @@ static void served_in_order_dollars_come_to_the_shares(void **state)
 			jobs[i] = (struct schedule_job){ .id = 2 * t + i,
 				.team = teams[i].team,
 				.queued_us = NOW,
-				.cost_micros = (1 + (int64_t)rng_below(&r, 5)) * USD };
+				.cost_micros = (1 + (int64_t)rng_below(&r, 5)) * DOLLAR };
 		}
 		schedule_order(arena, &policy, NOW, teams, 2, jobs, 2, p);
 		teams[p[0].job].spent_micros += jobs[p[0].job].cost_micros;
@@ -395,7 +393,7 @@ static struct victim training_victim(void)
 		.interruptible = true,
 		.preemptible = true,
 		.has_path = true,
-		.price_micros = 10 * USD,
+		.price_micros = 10 * DOLLAR,
 		.ran_us = 5 * H,
 		.saved_us = H,
 		.save_us = H / 60,
@@ -434,11 +432,11 @@ static void leaving_costs_the_save_the_restart_and_what_is_done_again(void **sta
 	struct victim v = training_victim();
 
 	(void)state;
-	/* 10 USD/h: 1 min save, 4 min restart, and a tenth of the hour that is not saved. */
+	/* 10 DOLLAR/h: 1 min save, 4 min restart, and a tenth of the hour that is not saved. */
 	assert_int_equal(victim_cost(&v, 0.9),
-	    (int64_t)(10.0 * USD * (1.0 / 60 + 1.0 / 15 + 0.1) + 0.5));
+	    (int64_t)(10.0 * DOLLAR * (1.0 / 60 + 1.0 / 15 + 0.1) + 0.5));
 	v.has_path = false;
-	assert_int_equal(victim_cost(&v, 0.9), (int64_t)(10.0 * USD * (1.0 / 15 + 5) + 0.5));
+	assert_int_equal(victim_cost(&v, 0.9), (int64_t)(10.0 * DOLLAR * (1.0 / 15 + 5) + 0.5));
 }
 
 static void the_one_that_saved_last_leaves(void **state)
@@ -527,7 +525,7 @@ static void the_set_is_the_cheapest_of_all_sets(void **state)
 		for (size_t i = 0; i < n; i++) {
 			v[i] = (struct victim){ .job_id = (int64_t)i,
 				.units = (int64_t)rng_below(&r, 6) * scale,
-				.cost_micros = (int64_t)rng_below(&r, 20) * USD };
+				.cost_micros = (int64_t)rng_below(&r, 20) * DOLLAR };
 		}
 		victims_search(v, n, need, &cost, &count);
 		if (!victims_choose(arena, v, n, need, &chosen, &chosen_n)) {

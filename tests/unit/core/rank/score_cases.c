@@ -6,10 +6,7 @@
  *   score_cases N SEED
  */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/json.h"
-#include "base/rng.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/rank/rank.h"
 
 static struct gpu_ask asked[] = { { .gpu = "A100-80GB", .milli = 1000 },

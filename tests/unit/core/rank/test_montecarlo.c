@@ -1,10 +1,8 @@
 /* The distribution of a plan: it agrees with the expectation where both say the same, and moves as
  * it should. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/place/gang.h"
-#include "core/rank/montecarlo.h"
+#include "core/place/place.h"
+#include "core/rank/rank.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,7 @@
 /* Which GPUs match, and which prices are believed: the bad data that users of other tools met. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/spec/jobspec.h"
-#include "core/rank/offer.h"
+#include "core/spec/spec.h"
+#include "core/rank/rank.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

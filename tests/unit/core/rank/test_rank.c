@@ -1,8 +1,6 @@
 /* Expected dollars per finished work: suitable offers, their order, and the terms that move it. The
  * arithmetic: test_score.py. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/rank/rank.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* A ranking equals ranking each offer alone and sorting, in every field, whatever the market. The
  * fields are its size, its order, the place of its names, its refusals. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
 #include "core/rank/rank.h"
 
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 /* The odds of being late, the spread of prices, and the words of a refusal. test_score.py checks
  * the terms of a score. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
 

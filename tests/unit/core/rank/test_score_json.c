@@ -1,6 +1,5 @@
 /* A score and the policy as decisions store them: every term has its name, and its value. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/rank/rank.h"
 
 #include <setjmp.h>

@@ -1,9 +1,7 @@
 /* The speed of GPUs, the measured step rates and the price of moving bytes: figures by hand from
  * src/core/rank/data. */
 #include "base/base.h"
-#include "base/arena.h"
 #include "core/rank/rank.h"
-#include "core/rank/tables.h"
 
 #include <math.h>
 #include <setjmp.h>

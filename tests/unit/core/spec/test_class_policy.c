@@ -1,9 +1,8 @@
 /* Workload classes: the defaults of a job file, the settings that the configuration may change, and
  * refusals. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/str.h"
-#include "core/spec/class_policy.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 #include "core/rank/rank.h"
 
 #include <setjmp.h>

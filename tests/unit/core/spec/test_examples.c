@@ -1,11 +1,9 @@
 /* Every job file and fleet file that we ship as an example parses without a warning. Argument:
  * their folder. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/spec/jobspec.h"
+#include "core/spec/spec.h"
 
 #include <glob.h>
 #include <setjmp.h>

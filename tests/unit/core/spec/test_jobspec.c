@@ -1,9 +1,7 @@
 /* The job file: accepted texts, and refusals that name their line. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "core/spec/jobspec.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* The spellings that a job file may use for one value, and their stored form. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/spec/jobspec.h"
+#include "core/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

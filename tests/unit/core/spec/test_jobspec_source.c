@@ -1,10 +1,8 @@
 /* The job file that people are shown: whatever way a secret is written, it is not there, and all
  * else is. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
-#include "core/spec/jobspec.h"
+#include "base/text/text.h"
+#include "core/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* The names of objects, and the provider that signs for each. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "core/spec/store_uri.h"
+#include "core/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,7 @@
 /* A backtest's knowledge: it picks by the prices of their time, and has a rule for unknown
  * supply. */
 #include "base/base.h"
-#include "base/arena.h"
-#include "base/rng.h"
-#include "core/trace/trace_past.h"
+#include "core/trace/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The form of a trace file, and the words that refuse any other. */
 #include "unit.h"
-#include "base/arena.h"
-#include "base/text/str.h"
+#include "base/base.h"
+#include "base/text/text.h"
 #include "core/trace/trace.h"
 
 static struct arena *arena;

@@ -2,7 +2,7 @@
  * USD/h, on demand 6 USD/h, so a tick costs 0.1 or 1 USD. */
 #include "trace_case.h"
 
-#include "base/err.h"
+#include "base/base.h"
 
 #define TICK (600 * SPOT_US_PER_S)
 #define SPOT_TICK INT64_C(100000)

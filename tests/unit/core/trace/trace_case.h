@@ -3,10 +3,8 @@
 #define TRACE_CASE_H
 
 #include "unit.h"
-#include "base/arena.h"
-#include "base/rng.h"
+#include "base/base.h"
 #include "core/trace/trace.h"
-#include "core/trace/trace_sim.h"
 
 #define CASE_POOLS_MAX 4
 struct trace_case {

@@ -3,7 +3,7 @@
 #define TESTS_AWS_TEST_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "golden.h"
 #include "aws.h"
 

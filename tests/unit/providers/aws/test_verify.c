@@ -2,9 +2,8 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "base/text/json.h"
-#include "base/crypto/sign.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
+#include "base/crypto/crypto.h"
 
 #include <openssl/pem.h>
 #include <openssl/pkcs7.h>

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "base/text/json.h"
+#include "base/text/text.h"
 
 /* Events out of a queue, and scheduled events of machines. */
 

@@ -3,7 +3,7 @@
 #define TESTS_AZURE_TEST_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "golden.h"
 #include "azure.h"
 

@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-#include "base/crypto/jwt.h"
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

@@ -2,7 +2,7 @@
 #include "azure_test.h"
 #include "../../bio_read.h"
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 #include <openssl/cms.h>
 #include <openssl/evp.h>

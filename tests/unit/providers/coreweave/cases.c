@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 const char *const case_env[] = { "COREWEAVE_API_TOKEN", CW_TOKEN, "COREWEAVE_S3_ACCESS_KEY_ID",
 	"CWKEY", "COREWEAVE_S3_SECRET_ACCESS_KEY", "cwsecret-0123456789", NULL };

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Settings, kubeconfigs, tokens and which clusters there are. */
 

@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Every verb sends exactly the requests of tests/golden/coreweave/<case>.txt. GOLDEN_UPDATE=1
  * rewrites the files. */

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* Facts about an instance from Pods, nodes, NodePools and events, and the remains of a launch and a
  * terminate. */

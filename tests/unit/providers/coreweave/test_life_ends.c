@@ -1,7 +1,7 @@
 /* The remains of a launch and a terminate. */
 #include "base/base.h"
 #include "cases.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define RUNNING CW_POD("", ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
 

@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/text/sbuf.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /* As many machines in one cluster as the engine asks about at once: a call's memory does not grow
  * with their square. */

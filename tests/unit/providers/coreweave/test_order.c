@@ -1,9 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/call.h"
-#include "base/text/json.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 /*
  * The order for machines against the live Pods, under every interleaving. Launches and terminates

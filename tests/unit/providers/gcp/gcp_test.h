@@ -4,7 +4,7 @@
 #define TESTS_GCP_TEST_H
 
 #include "base/base.h"
-#include "base/text/str.h"
+#include "base/text/text.h"
 #include "golden.h"
 #include "gcp.h"
 #include "gcp_priv.h"

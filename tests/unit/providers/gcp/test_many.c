@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-#include "base/text/sbuf.h"
+#include "base/text/text.h"
 
 /* Describe of more machines than a call has time to get one by one. */
 

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-#include "base/crypto/sign.h"
+#include "base/crypto/crypto.h"
 
 /* Proofs of identity: the machine's own token passes, everything else does not. The key that Google
  * would sign with is the published example key here. */

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static const struct spot_instance *by_ref(const struct spot_instance *list, size_t n, char first)
 {

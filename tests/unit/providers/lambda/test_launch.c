@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 static struct spot_launch launch_args(void)
 {

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define US INT64_C(1000000)
 
