@@ -299,15 +299,15 @@ def close_clients(clients):
 def story_connections(seed):
     """Somebody else takes every connection of the server, also those that the daemon had; later it lets go of them."""
     rng = random.Random(int(seed))
-    with Worlds(postgres={"settings": ["max_connections=20", "superuser_reserved_connections=1"]}) as w:
+    with Worlds(postgres={"settings": ["max_connections=40", "superuser_reserved_connections=1"]}) as w:
         done = []
 
         def take_all(over):
             while not over.wait(rng.uniform(1, 4)):
                 w.proxy.cut_all()
-                held = open_clients(w.pg, 20)
+                held = open_clients(w.pg, 40)
                 w.proxy.cut_all()
-                held += open_clients(w.pg, 20)
+                held += open_clients(w.pg, 40)
                 refused = w.daemon.text().count("too many clients") + w.daemon.text().count("remaining connection slots")
                 if rng.random() < 0.5:
                     w.daemon.kill9()  # its next start finds no place either
