@@ -38,7 +38,7 @@ static const struct gate {
 	{ "engine_watch_places", IF("n.booting OR n.ready OR n.draining OR n.terminating"), 0 },
 	{ "engine_watch_odd", IF("n.booting OR n.ready"), 0 },
 	{ "engine_stream_places", IF("n.live"), 0 },
-	{ "engine_credit_due", IF("n.reclaimed"), 0 },
+	{ "engine_credit_due", IF("n.credits"), 0 },
 	{ "engine_bill_due", "CASE WHEN n.unbilled THEN 0 ELSE n.billed_to END", 1 },
 	{ "engine_release_due", IF("n.wanted OR n.booting OR n.draining OR f.free OR j.stops"), 0 },
 	{ "engine_free_nodes", IF("f.idle"), 0 },
@@ -85,7 +85,8 @@ static const char tables[] =
     " bool_or(state = 'BOOTING') AS booting, bool_or(state = 'READY') AS ready, bool_or(state = "
     "'DRAINING') AS draining,"
     " bool_or(state NOT IN ('GONE', 'FAILED', 'WANTED')) AS live,"
-    " bool_or(state = 'GONE' AND provider_state = 'gone_reclaimed') AS reclaimed,"
+    " bool_or(state = 'GONE' AND (provider_state = 'gone_reclaimed' OR end_cause = 'refused'))"
+    " AS credits,"
     " bool_or(launched_us IS NOT NULL AND ended_us IS NOT NULL AND coalesce(billed_to_us < "
     "ended_us, true)) AS unbilled,"
     " min(coalesce(billed_to_us, launched_us)) FILTER (WHERE ended_us IS NULL) AS billed_to FROM "
