@@ -42,7 +42,8 @@ class Net:
 
     def make(self, way):
         bridge, port, inner = (self.short(way, k) for k in "bpi")
-        ip("link", "add", bridge, "type", "bridge")
+        # An address of its own: by default it is the port's, and a port outside the bridge would take in what is for the bridge.
+        ip("link", "add", bridge, "address", "02:00:00:00:00:01", "type", "bridge")
         ip("addr", "add", self.outside(way) + "/24", "dev", bridge)
         ip("link", "add", port, "type", "veth", "peer", "name", inner)
         ip("link", "set", port, "master", bridge)
@@ -62,7 +63,8 @@ class Net:
         return ["ip", "netns", "exec", self.name]
 
     def cut(self, way, off):
-        ip("link", "set", self.short(way, "p"), *(("nomaster",) if off else ("master", self.short(way, "b"))))
+        # Outside the bridge the port would answer ARP for the host's addresses.
+        ip("link", "set", self.short(way, "p"), *(("nomaster", "arp", "off") if off else ("master", self.short(way, "b"), "arp", "on")))
 
     def heard(self, way):
         """Packets that came out of the namespace on this way."""
