@@ -175,7 +175,9 @@ bool gang_stands_by(struct recon *r, const struct q_engine_gangs_row *g, size_t 
 		wait_over_write(r, &w);
 		return true;
 	case GANG_WAIT_ON:
-		recon_later(r, MAX(w.in.until_us - w.in.now_us, INT64_C(1000)));
+		if (w.in.until_us > w.in.now_us) {
+			recon_later(r, w.in.until_us - w.in.now_us);
+		}
 		return w.in.ready < g->want;
 	case GANG_WAIT_LATER:
 		return true;
