@@ -116,9 +116,11 @@ static const struct row_metric {
 	    "Replicas, nodes or GPUs that something outside asks for." },
 	{ "spot_gangs", "state",
 	    "Jobs of several nodes: waiting in the queue, acquiring (no machine yet), holding some "
-	    "machines, serving." },
+	    "machines, serving, standby (one rank needs a new machine)." },
 	{ "spot_gangs_over_total", "how",
 	    "Ended gangs: served, or given up before they were complete." },
+	{ "spot_gang_waits_total", "how",
+	    "Waits of gangs with elastic: replace for another machine: replaced, or given up." },
 	{ "spot_prices", "state", "Current prices by plausibility." },
 	{ "spot_price_age_seconds_max", "provider", "The oldest current price." },
 	{ "spot_provider_requests_total", "provider", "Requests sent to the provider." },

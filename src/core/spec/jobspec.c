@@ -380,7 +380,7 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 {
 	static const char *const known[] = { "team", "project", "class", "deadline", "max_duration",
 		"work", "fleet", "interruptible", "checkpoint", "max_restarts", "start_after",
-		"off_peak", "data", "patience", "late", "budget", NULL };
+		"off_peak", "data", "patience", "late", "budget", "elastic", NULL };
 	static const struct spec_unsupported later[] = { { "metric", "not in this version" },
 		{ NULL, NULL } };
 	int64_t restarts = s->max_restarts;
@@ -419,6 +419,9 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 		rc = spec_int(yaml_get(y, "max_restarts"), 0, 1000, &restarts, err);
 	}
 	s->max_restarts = (int32_t)restarts;
+	if (rc == SPOT_OK) {
+		rc = spec_elastic(yaml_get(y, "elastic"), s, err);
+	}
 	if (rc == SPOT_OK) {
 		rc = parse_checkpoint(yaml_get(y, "checkpoint"), &s->checkpoint, err);
 	}
@@ -461,25 +464,6 @@ static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struc
 		strlen(s->name)) {
 		return yaml_fail(y, err, "name: 1 to %d letters, digits, '-', '_' or '.'",
 		    NAME_MAX_LEN);
-	}
-	return SPOT_OK;
-}
-
-/* Refuses the settings that a job of several nodes cannot have. */
-static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s,
-    struct spot_err *err)
-{
-	const struct yaml *at = yaml_get(doc, "num_nodes");
-
-	if (s->num_nodes == 1) {
-		return SPOT_OK;
-	}
-	if (s->fleet != NULL) {
-		return yaml_fail(at, err,
-		    "num_nodes: %d nodes that begin together are launched together; a fleet is "
-		    "spread over "
-		    "pools: leave config.spotctl.fleet out",
-		    (int)s->num_nodes);
 	}
 	return SPOT_OK;
 }
@@ -532,7 +516,7 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 	if (rc == SPOT_OK) {
 		rc = parse_config(x, yaml_get(doc, "config"), s, err);
 	}
-	return rc != SPOT_OK ? rc : gang_check(doc, s, err);
+	return rc != SPOT_OK ? rc : spec_gang_check(doc, s, err);
 }
 
 enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,

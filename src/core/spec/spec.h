@@ -75,6 +75,8 @@ struct job_spec {
 	int64_t work_s;
 	const char *fleet; /* run on this fleet; NULL = own capacity */
 	bool interruptible; /* default true */
+	/* of several nodes: if one machine is lost, the others wait for another there */
+	bool elastic;
 	struct checkpoint_spec checkpoint;
 	/* absolute; 0 = at once. The file may say a duration from now */
 	int64_t start_after_us;
@@ -224,5 +226,10 @@ NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, s
     struct spot_err *err);
 /* data: fills data_*. */
 NODISCARD enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err);
+/* The key elastic. */
+NODISCARD enum spot_rc spec_elastic(const struct yaml *y, struct job_spec *s, struct spot_err *err);
+/* Refuses settings that a job of several nodes cannot have. */
+NODISCARD enum spot_rc spec_gang_check(const struct yaml *doc, const struct job_spec *s,
+    struct spot_err *err);
 
 #endif

@@ -7,7 +7,8 @@
  *              rank under one epoch. The gang is given up when it is incomplete after the hold, was
  *              refused as a whole, or is not needed any more. Then release.c ends its machines.
  *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all nodes are well,
- *              it begins again on them. Otherwise the gang is given up and another is sought.
+ *              it begins again on them. An elastic gang may wait for a missing one (gang_wait.c).
+ *              Otherwise the gang is given up and another is sought.
  *              For a planned move the other is sought while the job runs (move_back.c), and takes
  *              over when all of its machines are ready.
  *   RELEASED   over. Its nodes go.
@@ -18,7 +19,7 @@
 #include "base/base.h"
 #include "base/text/text.h"
 #include "core/money/money.h"
-#include "engine/job/job.h"
+#include "engine/job/job_priv.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"
 
@@ -272,7 +273,7 @@ static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size
 {
 	bool well = true;
 
-	if (g->live) {
+	if (gang_stands_by(r, g, n) || g->live) {
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -289,7 +290,8 @@ static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size
 	} else if (well) {
 		gang_assign(r, g, n);
 	} else {
-		gang_release(r, g, false, "not all of its machines are there any more");
+		gang_release(r, g, false,
+		    g->wait_over ? g->wait_why : "not all of its machines are there any more");
 	}
 }
 

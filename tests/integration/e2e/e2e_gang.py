@@ -254,6 +254,67 @@ class OneLaunch(Gang, e2e.Case):
         self.assertEqual({(n["state"], n["ref"]) for n in gone}, {("FAILED", None)}, "something was held of what could not be whole")
 
 
+class Elastic(Gang, e2e.Case):
+    """One machine goes; with elastic: replace the other two stay."""
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": SETTINGS}
+    OURS = "work: 2h\nelastic: replace"
+
+    def tearDown(self):
+        self.world.sim("POST", "/stock", {"pool": "aws/*/*/*/*", "count": None})
+
+    def waits(self):
+        text = self.world.ask("GET", "/metrics")[1]
+        return [int(re.search(r'spot_gang_waits_total\{how="%s"\} (\d+)' % how, text).group(1)) for how in ("replaced", "given_up")]
+
+    def decisions(self, job):
+        return [d for d in self.world.ctl_json("job", "show", job, "--why")["decisions"] if d["kind"] == "gang_wait"]
+
+    def replaced(self, job, rank):
+        first, second = self.ranks(job, 1), self.ranks(job, 2)
+        stay = [r for r in range(3) if first[r]["node"] == second[r]["node"]]
+        self.assertEqual(stay, [r for r in range(3) if r != rank], "the others did not keep their machines")
+        self.assertEqual(second[0]["pool"]["id"], first[0]["pool"]["id"])
+        self.assertEqual(len({a["steps_start"] for a in second}), 1)
+        self.assertEqual([d["outcome"]["choice"] for d in self.decisions(job)], ["wait"])
+        return second
+
+    def test_a_notice_costs_one_machine_and_no_step(self):
+        w, before = self.world, self.waits()
+        job = self.submit(steps=200, ours=self.OURS)
+        w.await_steps(job, 30)
+        w.clouds.reclaim(w.node(self.ranks(job, 1)[1]["node"]), 20)
+        w.await_attempt(job, 2)
+        self.assertGreaterEqual(self.replaced(job, 1)[0]["steps_start"], 30)
+        j = self.finished(job, 200, attempts=2)
+        self.assertEqual((j["lost_steps"], j["interruptions"]), (0, 1))
+        self.assertEqual(self.waits(), [before[0] + 1, before[1]])
+        self.assertRegex(self.decisions(job)[0]["why"], r"^rank 1 lost its machine; the others wait until \d\d:\d\d UTC for another in us")
+        self.assertIn("rank 1 lost its machine", w.ctl("job", "why", job))
+        self.assertEqual([r["outcome"] for r in w.job(job)["recoveries"]], ["recovered"] * len(w.job(job)["recoveries"]))
+
+    def test_a_machine_that_dies_is_replaced(self):
+        w = self.world
+        job = self.submit(steps=250, interval="2s", pause=1, ours=self.OURS)
+        w.await_job(job, "a whole checkpoint", 60, lambda j: j["checkpoint"])
+        w.sim("POST", "/kill", {"instance": w.node(self.ranks(job, 1)[2]["node"])["ref"]})
+        w.await_attempt(job, 2)
+        self.assertGreater(self.replaced(job, 2)[0]["steps_start"], 0)
+        self.finished(job, 250, attempts=2)
+
+    def test_a_place_that_refuses_gets_all_back(self):
+        w, before = self.world, self.waits()
+        job = self.submit(steps=200, ours=self.OURS)
+        w.await_steps(job, 30)
+        first = self.ranks(job, 1)
+        w.sim("POST", "/stock", {"pool": w.pool_text(first[0]["pool"]), "count": 0})
+        w.clouds.reclaim(w.node(first[0]["node"]), 20)
+        w.await_attempt(job, 2)
+        self.assertEqual({a["node"] for a in self.ranks(job, 2)} & {a["node"] for a in first}, set())
+        self.assertEqual([d["outcome"]["choice"] for d in self.decisions(job)], ["wait", "give back"])
+        self.finished(job, 200, attempts=2)
+        self.assertEqual(self.waits(), [before[0], before[1] + 1])
+
+
 class Google(Gang, e2e.Case):
     GPUS = "L4: 1"
     OPTIONS = {"providers": ("gcp",), "settings": SETTINGS, "store": "gs"}

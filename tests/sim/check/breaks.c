@@ -367,6 +367,15 @@ static const struct rule_break breaks[] = {
 	    "ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 "
 	    "THEN 'lost' ELSE '' END",
 	    hours_pass },
+	{ "an elastic gang keeps no machine waiting beyond its bound",
+	    "UPDATE gang SET state = 'SERVING', wait_us = 1, wait_until_us = 2, wait_over = false "
+	    "WHERE id = (SELECT max(id) FROM gang); UPDATE node SET state = 'BOOTING'",
+	    hours_pass },
+	{ "a gang waits for one machine at a time",
+	    "DROP INDEX gang_one_serves; INSERT INTO gang (job_id, pool_id, place, want, state, "
+	    "created_us, wait_us) SELECT job_id, pool_id, 'x', 2, unnest(ARRAY['SERVING', "
+	    "'ACQUIRING']), 1, 1 FROM gang WHERE state = 'RELEASED' LIMIT 1",
+	    NULL },
 	{ "a job leaves a machine that is about to end",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
 	    "'maintenance', 0, 'x', 0 FROM node "

@@ -17,6 +17,7 @@ static void check_gangs(void)
 	check_rule("a gang begins whole");
 	check_rule("the ranks of a gang are in one place");
 	check_rule("a machine has one rank of one job");
+	check_rule("a gang waits for one machine at a time");
 }
 
 /* ---- as many machines as are needed ---------------------------------------------------------- */
@@ -55,10 +56,11 @@ static void check_cancelled(void)
 
 static void check_told_soon(void)
 {
-	static int64_t cancelled[CHECK_JOBS_MAX], parted[CHECK_JOBS_MAX];
+	static int64_t cancelled[CHECK_JOBS_MAX], parted[CHECK_JOBS_MAX], waiting[CHECK_JOBS_MAX];
 
 	check_soon("a cancellation is told", cancelled);
 	check_soon("a gang stops with the rank that it has lost", parted);
+	check_soon("an elastic gang keeps no machine waiting beyond its bound", waiting);
 }
 
 /* ---- jobs that may run for so long ----------------------------------------------------------- */
@@ -259,6 +261,10 @@ void check_work_seen(void)
 	check_budget_seen();
 	state_note("a gang succeeded",
 	    "SELECT count(*) FROM job WHERE num_nodes > 1 AND state = 'SUCCEEDED'");
+	state_note("a gang got another machine for a lost rank",
+	    "SELECT count(*) FROM gang WHERE waits_won > 0");
+	state_note("a gang waited for another machine in vain",
+	    "SELECT count(*) FROM gang WHERE waits_lost > 0");
 	state_note("a gang began again elsewhere",
 	    "SELECT count(*) FROM job WHERE num_nodes > 1 AND epoch > 1");
 	state_note("a gang went on from a whole checkpoint",

@@ -92,6 +92,20 @@ WHERE num_nodes > 1 AND EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND 
 	AND EXISTS (SELECT FROM attempt o WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.ended_us IS NOT NULL
 		AND o.exit_reason <> 'ok')
 
+-- rule: an elastic gang keeps no machine waiting beyond its bound
+-- soon: yes
+SELECT j.id, 'g' || g.id || ' waits ' || (:now - g.wait_until_us) / 1000000 || ' s longer' AS words
+FROM gang g
+JOIN job j ON j.id = g.job_id
+WHERE gang_waits(g) AND g.wait_until_us + :skew < :now AND g.want > (SELECT count(*) FROM node n
+	WHERE n.gang_id = g.id AND n.state = 'READY')
+
+-- rule: a gang waits for one machine at a time
+SELECT g.id, 'g' || g.id || ' has another gang besides' AS words
+FROM gang g
+WHERE gang_waits(g) AND EXISTS (SELECT FROM gang o
+	WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING')
+
 -- rule: a job whose time is over does not begin
 SELECT a.job_id AS id, 'j' || a.job_id || ' epoch ' || a.epoch AS words
 FROM attempt a

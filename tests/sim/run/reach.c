@@ -134,6 +134,8 @@ static const struct reach {
 	{ "sometimes", "a cloud could not be reached", 0, 132 },
 	{ "sometimes", "a cloud was asked in vain while it could not be reached", 0, 73 },
 	{ "sometimes", "it was judged whether a budget was kept", 12, 1 },
+	{ "sometimes", "a gang got another machine for a lost rank", 0, 0 },
+	{ "sometimes", "a gang waited for another machine in vain", 0, 0 },
 	{ "fault", "db_slow", 1585, 428 },
 	{ "fault", "db_lost_before", 1541, 341 },
 	{ "fault", "db_lost_after", 1537, 362 },

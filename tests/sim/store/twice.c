@@ -21,13 +21,13 @@ static struct {
 } moves[] = { { "engine_node_move", 0 }, { "engine_job_move", 0 }, { "engine_assign", 0 },
 	{ "engine_gang_assign", 0 }, { "engine_want_for_job", 0 }, { "engine_want_for_fleet", 0 },
 	{ "engine_gang_want", 0 }, { "engine_gang_refill", 0 }, { "engine_gang_release", 0 },
-	{ "engine_launch_claim", 0 }, { "engine_launch_claim_each", 0 },
-	{ "engine_launch_claim_set", 0 }, { "engine_launch_refused", 0 },
-	{ "engine_launch_undone", 0 }, { "engine_node_exists", 0 }, { "engine_attempt_settle", 0 },
-	{ "engine_attempt_shut", 0 }, { "engine_gang_settle", 0 }, { "engine_bill_write", 0 },
-	{ "engine_lost_write", 0 }, { "engine_credit_write", 0 }, { "engine_notice_handle", 0 },
-	{ "engine_presign_put", 0 }, { "engine_fleet_closed", 0 }, { "engine_preempt", 0 },
-	{ "engine_fleet_size", 0 }, { "engine_fleet_any_set", 0 } };
+	{ "engine_gang_wait", 0 }, { "engine_gang_wait_over", 0 }, { "engine_launch_claim", 0 },
+	{ "engine_launch_claim_each", 0 }, { "engine_launch_claim_set", 0 },
+	{ "engine_launch_refused", 0 }, { "engine_launch_undone", 0 }, { "engine_node_exists", 0 },
+	{ "engine_attempt_settle", 0 }, { "engine_attempt_shut", 0 }, { "engine_gang_settle", 0 },
+	{ "engine_bill_write", 0 }, { "engine_lost_write", 0 }, { "engine_credit_write", 0 },
+	{ "engine_notice_handle", 0 }, { "engine_presign_put", 0 }, { "engine_fleet_closed", 0 },
+	{ "engine_preempt", 0 }, { "engine_fleet_size", 0 }, { "engine_fleet_any_set", 0 } };
 
 static bool is_due(const struct pg_stmt *s)
 {

@@ -156,6 +156,9 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	if (d->fails && restarts_of(k) > 0) {
 		sbuf_printf(&b, "    max_restarts: %" PRId64 "\n", restarts_of(k));
 	}
+	if (d->nodes > 1 && profile_is(PROFILE_ELASTIC)) {
+		sbuf_printf(&b, "    elastic: replace\n");
+	}
 	if (d->stays) {
 		sbuf_printf(&b, "    interruptible: false\n");
 	}

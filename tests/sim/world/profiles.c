@@ -64,6 +64,8 @@ static const struct {
 	    "The account has machines with our mark that no row ever knew.", .seeds = { 3, 1, 1 } },
 	[PROFILE_GHOST_AT_AWS] = { "ghost-at-aws", "Those machines are at AWS, not at Lambda.",
 	    .seeds = { 6, 0, 2 } },
+	[PROFILE_ELASTIC] = { "elastic", "Gangs wait for another machine of a lost rank.",
+	    .seeds = { 4, 3, 3 }, .small = { 2, 0, 0 } },
 	[PROFILE_PROBED] = { "probed",
 	    "Statements of the engine are tried again, and under a lost lease; nothing may change.",
 	    .seeds = { 8, 1, 1 } },

@@ -35,6 +35,7 @@ enum profile {
 	PROFILE_STICKY,
 	PROFILE_RESTORED,
 	PROFILE_GHOST_AT_AWS,
+	PROFILE_ELASTIC,
 	/* attempts made beside the workload */
 	PROFILE_PROBED,
 	PROFILE_LARGE_CREWS, /* fleets of many nodes: launches in sets */

@@ -15,12 +15,14 @@ UNION ALL SELECT 'spot_fleet_usd_per_hour', name, (plan->>'hourly_micros')::floa
 	WHERE state = 'ACTIVE' AND plan IS NOT NULL
 UNION ALL SELECT metric, label, value FROM api_metrics_fleets
 UNION ALL SELECT 'spot_gangs', s.state, count(x.state)::float8
-	FROM (VALUES ('waiting'), ('acquiring'), ('holding'), ('serving')) s (state)
+	FROM (VALUES ('waiting'), ('acquiring'), ('holding'),
+		('serving'), ('standby')) s (state)
 	LEFT JOIN (
 		SELECT 'waiting' AS state FROM job j WHERE j.num_nodes > 1 AND j.state = 'QUEUED'
 			AND NOT EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state <> 'RELEASED')
 		UNION ALL
 		SELECT CASE
+			WHEN gang_waits(g) THEN 'standby'
 			WHEN g.state = 'SERVING' THEN 'serving'
 			WHEN EXISTS (SELECT FROM node n
 				WHERE n.gang_id = g.id AND n.launched_us IS NOT NULL AND n.ended_us IS NULL) THEN 'holding'
@@ -30,6 +32,8 @@ UNION ALL SELECT 'spot_gangs', s.state, count(x.state)::float8
 	GROUP BY s.state
 UNION ALL SELECT 'spot_gangs_over_total', s.how, count(g.id)::float8 FROM (VALUES ('served', true), ('given_up', false)) s (how, yes)
 	LEFT JOIN gang g ON g.state = 'RELEASED' AND (g.served_us IS NOT NULL) = s.yes GROUP BY s.how
+UNION ALL SELECT 'spot_gang_waits_total', 'replaced', coalesce(sum(waits_won), 0)::float8 FROM gang
+UNION ALL SELECT 'spot_gang_waits_total', 'given_up', coalesce(sum(waits_lost), 0)::float8 FROM gang
 
 -- Prices, providers and feeds.
 -- name: api_metrics_market

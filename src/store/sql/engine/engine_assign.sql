@@ -69,8 +69,8 @@ SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($6) THEN j.spec:
 		-- machines may start again on them.
 		WHEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING') THEN true
 		WHEN j.state = 'QUEUED' THEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'SERVING')
-		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
-			AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
+		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id
+			WHERE gang_goes_back(g, j) AND n.state IN ('DRAINING', 'TERMINATING', 'GONE')
 			AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id AND a.epoch = j.epoch)) END AS inflight,
 	coalesce((SELECT sum(greatest(coalesce(a.ended_us, $9) - a.started_us, 0)) FROM attempt a WHERE a.job_id = j.id
 		AND a.rank = 0 AND a.started_us IS NOT NULL), 0)::int8 AS ran_us,

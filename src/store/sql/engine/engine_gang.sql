@@ -24,7 +24,8 @@ WITH ok AS (
 	SELECT j.id, j.epoch FROM job j
 	WHERE j.id = $1 AND j.state = $2 AND j.epoch = $3 AND j.cancel_us IS NULL AND coalesce(job_budget_left(j, $14, $18) >= $17, true)
 		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'ACQUIRING' AND (g.job_id = $1 OR g.place = $5))
-		AND ($2 <> 'QUEUED' OR NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1))
+		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1
+			AND ($2 = 'QUEUED' OR gang_waits(g)))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
 	FOR UPDATE OF j
 ), g AS (
@@ -78,14 +79,17 @@ SELECT id FROM n
 --
 -- Column moves: the gang serves a planned move of a running job. Column better: another gang for
 -- such a move is complete. Column budget_left: only for a gang with gaps to fill, at the price of
--- its first machine.
+-- its first machine. Column other: the job acquires another gang. Columns wait_us and until_us: its
+-- machines wait for one more. Column restart_us: measured, of a gang that may wait; 0 = unknown.
 -- name: engine_gangs
 -- params: at_us int8, end_us int8
 -- rows: many id int8, job_id int8, state gang_state, want int4, one_call bool, job_state job_state,
 --   job_epoch int4, cancel bool, mounts bool, save_s int8, checkpoint_id int8?,
 --   checkpoint_steps int8, live bool, last_lost_us int8, rank int4, node_id int8?,
 --   node_state node_state?, launched_us int8, noticed bool, moves bool, better bool,
---   price_micros int8, budget_micros int8, budget_left int8?
+--   price_micros int8, budget_micros int8, budget_left int8?, pool_id int4, at_place text,
+--   elastic bool, other bool, timed bool, wait_us int8, until_us int8, wait_over bool,
+--   wait_why text, restart_us int8
 -- writes: no
 SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL,
 	coalesce(jsonb_array_length(j.spec->'mounts'), 0) > 0, coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60), j.checkpoint_id,
@@ -97,9 +101,18 @@ SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j
 	EXISTS (SELECT FROM node n WHERE n.gang_id = g.id AND n.replaces_id IS NOT NULL),
 	g.state = 'SERVING' AND EXISTS (SELECT FROM gang o WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING' AND o.want = (SELECT count(*)
 		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL)),
-	coalesce((SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1), 0), coalesce(j.budget_micros, 0), b.budget_left
-FROM gang g JOIN job j ON j.id = g.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-CROSS JOIN LATERAL (SELECT CASE WHEN g.state = 'ACQUIRING' AND j.budget_micros IS NOT NULL AND (SELECT count(*) FROM node n WHERE n.gang_id = g.id
+	coalesce((SELECT n.price_micros FROM node n WHERE n.gang_id = g.id ORDER BY n.id LIMIT 1), 0),
+	coalesce(j.budget_micros, 0), b.budget_left,
+	g.pool_id, CASE WHEN p.zone <> '' THEN p.zone ELSE p.region END, job_elastic(j),
+	EXISTS (SELECT FROM gang o WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING'
+		AND o.id <> g.id), j.deadline_us IS NOT NULL, coalesce(g.wait_us, 0),
+	coalesce(g.wait_until_us, 0), g.wait_over, g.wait_why,
+	CASE WHEN job_elastic(j) AND g.state = 'SERVING' AND j.state IN ('DRAINING', 'QUEUED')
+		THEN coalesce((SELECT t.restart_us FROM job_measured(ARRAY[j.id]) t), 0) ELSE 0 END
+FROM gang g JOIN job j ON j.id = g.job_id JOIN pool p ON p.id = g.pool_id
+LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+CROSS JOIN LATERAL (SELECT CASE WHEN (g.state = 'ACQUIRING' OR job_elastic(j))
+	AND j.budget_micros IS NOT NULL AND (SELECT count(*) FROM node n WHERE n.gang_id = g.id
 	AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING', 'DRAINING')) < g.want THEN job_budget_left(j, $1, $2) END AS budget_left OFFSET 0) b
 CROSS JOIN LATERAL generate_series(0, g.want - 1) r (rank)
 LEFT JOIN LATERAL (SELECT n.id, n.state, CASE WHEN n.launched_us > n.state_us THEN n.state_us ELSE n.launched_us END AS launched_us, n.drain_deadline_us IS NOT NULL OR EXISTS (SELECT FROM notice o
@@ -107,6 +120,67 @@ LEFT JOIN LATERAL (SELECT n.id, n.state, CASE WHEN n.launched_us > n.state_us TH
 	FROM node n WHERE n.gang_id = g.id AND n.gang_rank = r.rank ORDER BY n.id DESC LIMIT 1) m ON true
 WHERE g.state <> 'RELEASED'
 ORDER BY j.priority DESC, j.id, g.id, r.rank LIMIT 20000
+
+-- The machines of a serving gang wait for another one of the rank that lost its own. Writes the
+-- wait, the node and the decision at once. The node is launched by a call of its own, whichever way
+-- the gang came. For need see engine_gang_refill.
+-- name: engine_gang_wait
+-- params: gang_id int8, job_id int8, was job_state, rank int4, token text, name text,
+--   price_micros int8, until_us int8, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
+--   need_micros int8, end_us int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH ok AS (
+	SELECT g.id, g.job_id, g.pool_id FROM gang g JOIN job j ON j.id = g.job_id
+	WHERE g.id = $1 AND g.state = 'SERVING' AND g.wait_us IS NULL AND NOT g.wait_over
+		AND j.id = $2 AND j.state = $3 AND j.cancel_us IS NULL
+		AND coalesce(job_budget_left(j, $12, $15) >= $14, true)
+		AND NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $2 AND o.state = 'ACQUIRING')
+		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $4
+			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING', 'DRAINING'))
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
+	FOR UPDATE OF j, g
+), n AS (
+	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name,
+		price_micros, created_us, why)
+	SELECT pool_id, job_id, id, $4, 'WANTED', $12, $5, $6, $7, $12, $11 FROM ok RETURNING id, job_id
+), g AS (
+	UPDATE gang SET wait_us = $12, wait_until_us = $8, wait_rank = $4, wait_why = $11
+	FROM ok WHERE gang.id = ok.id
+), j AS (
+	UPDATE job SET why = $11 FROM ok WHERE job.id = ok.job_id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why)
+	SELECT $12, 'gang_wait', job_id, id, $9, $10, $11 FROM n
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
+	SELECT $12, 'node', 'n' || id, job_id, id, '', 'WANTED', 'GANG_WAIT', $11, 'engine' FROM n
+)
+SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM n
+
+-- The machines of a serving gang do not wait, or no longer. The gang goes back once its ranks have
+-- stopped, and another is sought from now on.
+-- name: engine_gang_wait_over
+-- params: gang_id int8, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 id int8, told bool
+-- writes: yes
+WITH g AS (
+	UPDATE gang SET wait_over = true, wait_why = $4,
+		waits_lost = waits_lost + CASE WHEN wait_us IS NOT NULL THEN 1 ELSE 0 END
+	WHERE id = $1 AND state = 'SERVING' AND NOT wait_over
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
+	RETURNING id, job_id
+), d AS (
+	INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)
+	SELECT $5, 'gang_wait', job_id, $2, $3, $4 FROM g
+), j AS (
+	UPDATE job SET why = $4 FROM g WHERE job.id = g.job_id AND job.state IN ('DRAINING', 'QUEUED')
+), ev AS (
+	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)
+	SELECT $5, 'gang', 'g' || id, job_id, 'SERVING', 'SERVING', 'GANG_WAIT_OVER', $4, 'engine'
+	FROM g
+)
+SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
 -- cool: cooldown of the pool for gangs of this size or more, doubled per refusal in a row.
 -- name: engine_gang_release
@@ -169,7 +243,10 @@ WITH ok AS (
 ), n AS (
 	UPDATE node SET idle_since_us = NULL FROM all_in WHERE node.id = ANY ($6)
 ), g AS (
-	UPDATE gang SET state = 'SERVING', served_us = coalesce(served_us, $15) FROM all_in WHERE gang.id = all_in.gang_id
+	UPDATE gang SET state = 'SERVING', served_us = coalesce(served_us, $15), wait_us = NULL,
+		wait_until_us = NULL, wait_rank = NULL, wait_why = '', wait_over = false,
+		waits_won = waits_won + CASE WHEN gang_waits(gang) THEN 1 ELSE 0 END
+	FROM all_in WHERE gang.id = all_in.gang_id
 ), c AS (
 	DELETE FROM gang_cool USING all_in WHERE gang_cool.pool_id = all_in.pool_id
 ), j AS (
@@ -314,7 +391,8 @@ WITH ok AS (
 	UPDATE attempt SET settled = true, files = '[]', urls_until_us = 0 FROM ok
 	WHERE attempt.job_id = ok.id AND attempt.epoch = $2 RETURNING attempt.node_id
 ), j AS (
-	UPDATE job SET state = $4, state_us = $9, why = $6, reason = $7,
+	UPDATE job SET state = $4, state_us = $9, reason = $7,
+		why = coalesce(CASE WHEN $4 = 'QUEUED' THEN job_wait_why($1) END, $6),
 		restarts = restarts + CASE WHEN $8 THEN 1 ELSE 0 END,
 		queued_us = CASE WHEN $4 = 'QUEUED' THEN $9 ELSE queued_us END,
 		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $9 ELSE NULL END

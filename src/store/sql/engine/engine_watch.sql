@@ -342,8 +342,9 @@ WITH f AS MATERIALIZED (
 		terminate_us = CASE WHEN terminate_us > $1 THEN $1 ELSE terminate_us END
 	FROM f WHERE gone_us IS NULL AND greatest(first_us, last_us, terminate_us) > $1 + 5000000
 ), g AS (
-	UPDATE gang SET created_us = least(created_us, $1), served_us = CASE WHEN served_us > $1 THEN $1 ELSE served_us END
-	FROM f WHERE state <> 'RELEASED' AND greatest(created_us, served_us) > $1 + 5000000
+	UPDATE gang SET created_us = least(created_us, $1), served_us = CASE WHEN served_us > $1 THEN $1 ELSE served_us END,
+		wait_until_us = wait_until_us - greatest(wait_us - $1, 0), wait_us = CASE WHEN wait_us > $1 THEN $1 ELSE wait_us END
+	FROM f WHERE state <> 'RELEASED' AND greatest(created_us, served_us, wait_us) > $1 + 5000000
 ), j AS (
 	UPDATE job SET state_us = least(state_us, $1), queued_us = least(queued_us, $1)
 	FROM f WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND greatest(state_us, queued_us) > $1 + 5000000

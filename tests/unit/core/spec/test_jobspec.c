@@ -181,6 +181,8 @@ static const struct {
 	{ "run: x\nnum_nodes: 257\n", "num_nodes" },
 	{ "run: x\nnum_nodes: 2\nconfig: {spotctl: {fleet: f}}\n",
 	    "leave config.spotctl.fleet out" },
+	{ "run: x\nnum_nodes: 2\nconfig: {spotctl: {elastic: shrink}}\n", "must be replace" },
+	{ "run: x\nconfig: {spotctl: {elastic: replace}}\n", "set num_nodes" },
 	{ "run: x\nworkdir: .\n", "file_mounts" },
 	{ "run: x\nrun: y\n", "line 2" },
 	{ "run: &a x\n", "anchor" },

@@ -97,6 +97,21 @@ static void truth_has_two_spellings_and_may_be_left_out(void **state UNUSED)
 	assert_int_equal(ask_of(a, "use_spot: ")->use_spot, -1);
 }
 
+static void an_elastic_gang_survives_the_database(void **state UNUSED)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *back = NULL,
+			*s = spec_parse(a,
+			    "run: x\nnum_nodes: 2\nconfig: {spotctl: {elastic: "
+			    "replace}}\n");
+	AUTO(json) json_t *j = jobspec_to_json(s);
+	struct spot_err err;
+
+	assert_int_equal(jobspec_from_json(a, j, &back, &err), SPOT_OK);
+	assert_true(back->elastic);
+	assert_false(spec_parse(a, "run: x\nconfig: {spotctl: {elastic: }}\n")->elastic);
+}
+
 static void keys_without_a_value_change_nothing(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -208,6 +223,7 @@ int main(void)
 		cmocka_unit_test(accelerators_are_one_or_a_choice),
 		cmocka_unit_test(at_most_thirty_two_accelerators_are_named),
 		cmocka_unit_test(truth_has_two_spellings_and_may_be_left_out),
+		cmocka_unit_test(an_elastic_gang_survives_the_database),
 		cmocka_unit_test(keys_without_a_value_change_nothing),
 		cmocka_unit_test(times_are_moments_or_durations),
 		cmocka_unit_test(a_save_interval_is_ours_the_jobs_or_never),
