@@ -162,6 +162,9 @@ struct spot_describe {
 	/* Result, of each ref: true = the call did not look at it, so its absence from `found`
 	 * means nothing. NULL = it looked at all */
 	const bool *untold;
+	/* Result: each ref was read by itself, by a read that does not lag. A machine that ran
+	 * before and is absent now has ended */
+	bool exact;
 };
 struct spot_terminate {
 	const char *region, *zone;
@@ -301,7 +304,8 @@ struct spot_check {
 #define SPOT_CAP_SHUTDOWN_ENDS (1u << 8) /* guest power-off ends billing */
 /* one call with region "" answers for every region */
 #define SPOT_CAP_ALL_REGIONS (1u << 9)
-/* a machine that ended by itself leaves something (an order for its successor) until ->terminate */
+/* a machine that ended by itself leaves something (an order for its successor, its resource group)
+ * until ->terminate */
 #define SPOT_CAP_LEAVES (1u << 10)
 /* spot prices are list prices that stand for weeks: an unchanged price is no sign of a dead feed */
 #define SPOT_CAP_PRICE_STEADY (1u << 11)

@@ -427,5 +427,6 @@ enum spot_step azure_describe(void *p, struct spot_call *c, struct spot_describe
 	}
 	a->found = d->found;
 	a->n = d->n;
+	a->exact = !d->listed;
 	return SPOT_DONE;
 }

@@ -168,6 +168,7 @@ enum cell_kind {
 	CELL_GPU,
 	CELL_PLACE,
 	CELL_SIZE, /* of a fleet: "3/5 0-20", has and wanted, min and max */
+	CELL_SAVING, /* of size.hourly_micros or price_micros against on_demand_micros: "68 %" */
 	CELL_HAZARD,
 	CELL_STATE,
 	CELL_HOURS,
@@ -257,6 +258,7 @@ COMMAND(fleet_create);
 COMMAND(fleet_ls);
 COMMAND(fleet_show);
 COMMAND(fleet_scale);
+COMMAND(fleet_set);
 COMMAND(fleet_demand);
 COMMAND(fleet_rm);
 COMMAND(node_ls);

@@ -73,6 +73,10 @@ static const struct ctl_opt wait_opts[] = {
 };
 static const struct ctl_opt scale_opts[] = { { "nodes", 0, "N", "wanted number of nodes", NULL },
 	{ "gpus", 0, "N", "wanted number of GPUs", NULL }, END };
+static const struct ctl_opt fleet_set_opts[] = { { "min", 0, "N", "least size", NULL },
+	{ "max", 0, "N", "largest size", NULL },
+	{ "target", 0, "N", "size at the start and at each opening; taken at once", NULL },
+	{ "headroom", 0, "N", "warm spares on top of the need", NULL }, END };
 static const struct ctl_opt demand_opts[] = {
 	{ "replicas", 0, "N", "wanted replicas of what the fleet serves", NULL },
 	{ "nodes", 0, "N", "wanted nodes", NULL }, { "gpus", 0, "N", "wanted GPUs", NULL },
@@ -82,7 +86,7 @@ static const struct ctl_opt node_ls_opts[] = {
 	{ "state", 's', "LIST", "states separated by commas, or 'live' (default)", "state" },
 	{ "provider", 'p', "NAME", "only this provider", "provider" },
 	{ "job", 'j', "JOB", "only nodes of this job, by id or name", "job" },
-	{ "fleet", 0, "ID", "only nodes of this fleet", "fleet" },
+	{ "fleet", 0, "FLEET", "only nodes of this fleet, by its id or name", "fleet" },
 	{ "all", 'a', NULL, "also ended nodes", NULL }, { "limit", 'n', "N", LIMIT_HELP, NULL }, END
 };
 static const struct ctl_opt node_rm_opts[] = {
@@ -268,6 +272,9 @@ const struct ctl_cmd ctl_commands[] = {
 	    cmd_fleet_show, LIST },
 	{ "fleet", "scale", "FLEET", 1, 1, "change the wanted size of a fleet", scale_opts,
 	    cmd_fleet_scale, CTL_OUT },
+	{ "fleet", "set", "FLEET", 1, 1,
+	    "change the range and the headroom of a fleet that follows demand", fleet_set_opts,
+	    cmd_fleet_set, CTL_OUT },
 	{ "fleet", "demand", "FLEET", 1, 1,
 	    "ask for capacity for a limited time; without an amount show the demand", demand_opts,
 	    cmd_fleet_demand, CTL_OUT },

@@ -8,10 +8,11 @@
 void post_fleet(struct areq *q);
 void get_fleets(struct areq *q);
 void get_fleet(struct areq *q);
-void patch_fleet(struct areq *q);
-void delete_fleet(struct areq *q);
 void show_fleet(struct areq *q, int status); /* replies with the fleet q->id */
 bool fleet_team_allowed(struct areq *q, const char *team); /* replies if false */
+/* fleet_change.c */
+void patch_fleet(struct areq *q);
+void delete_fleet(struct areq *q);
 /* Reads If-Match into *version, 0 = any. Replies if false. */
 bool fleet_if_match(struct areq *q, int64_t *version);
 /* fleet_demand.c */

@@ -15,8 +15,8 @@ static const struct route rows[] = {
 	    "Shows one fleet with its nodes. The ETag is its version."),
 	ROUTE("PATCH", "/v1/fleets/{fleet}", ENGINEER, patch_fleet, ROUTE_BODY_SMALL, "", 200,
 	    "FleetPatch", "Fleet",
-	    "Changes the wanted size. Send the fleet's ETag as If-Match to detect a concurrent "
-	    "change."),
+	    "Changes the wanted size, or the range and the headroom of a fleet that follows "
+	    "demand. Send the fleet's ETag as If-Match to detect a concurrent change."),
 	ROUTE("GET", "/v1/fleets/{fleet}/demand", VIEWER, get_fleet_demand, 0, "", 200, NULL,
 	    "FleetDemand", "Shows the demand from outside. The ETag is its version."),
 	ROUTE("PUT", "/v1/fleets/{fleet}/demand", ENGINEER, put_fleet_demand, ROUTE_BODY_SMALL, "",
@@ -26,7 +26,8 @@ static const struct route rows[] = {
 	ROUTE("DELETE", "/v1/fleets/{fleet}", ENGINEER, delete_fleet, 0, "", 202, NULL, "Fleet",
 	    "Closes a fleet. The engine releases its nodes."),
 	ROUTE_READ("/v1/nodes", get_nodes, ROUTE_PAGE "state provider job fleet", "NodeList",
-	    "Lists nodes, newest first. `state` takes states separated by commas, or `live`."),
+	    "Lists nodes, newest first. `state` takes states separated by commas, or `live`. "
+	    "`fleet` is a fleet's id or name."),
 	ROUTE_READ("/v1/nodes/{node}", get_node, "", "NodeDetail",
 	    "Shows one node with notices, samples, events and the verdicts about it."),
 	ROUTE("POST", "/v1/nodes/{node}/drain", ENGINEER, post_node_drain, ROUTE_BODY_SMALL, "",

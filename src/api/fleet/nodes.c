@@ -12,47 +12,90 @@ static void nodes_done(struct areq *q)
 	areq_list_page(q, &q_shape_api_nodes, NULL);
 }
 
-void get_nodes(struct areq *q)
-{
-	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
-	const char **names = NULL, *state = areq_query(q, "state"),
-		   *provider = areq_query(q, "provider");
-	bool live = state && strcmp(state, "live") == 0, has_job, has_fleet;
-	int64_t before, job, fleet;
+/* The filters of a list. areq_list_page reads the limit, which is the first member. */
+struct nodes_asked {
+	int32_t limit;
 	enum node_state *states;
-	size_t n = 0;
+	size_t states_n;
+	const char *provider;
+	bool live, has_job, has_fleet;
+	int64_t before, job, fleet;
+};
 
-	if (!areq_page(q, INT64_MAX, &before, limit) ||
-	    !areq_query_id(q, "job", 'j', &has_job, &job) ||
-	    !areq_query_id(q, "fleet", 'f', &has_fleet, &fleet) ||
-	    (!live && !areq_query_list(q, "state", &names, &n))) {
+static void nodes_list(struct areq *q)
+{
+	const struct nodes_asked *k = q->own;
+
+	if (k->has_job) {
+		SQL(q, api_nodes_of_job, nodes_done, .states = k->states, .states_n = k->states_n,
+		    .live = k->live, .provider = k->provider, .job_id = k->job,
+		    .has_fleet_id = k->has_fleet, .fleet_id = k->fleet, .before_id = k->before,
+		    .most = k->limit + 1);
+	} else if (k->states_n > 0 || k->provider || k->has_fleet) {
+		SQL(q, api_nodes_filtered, nodes_done, .states = k->states, .states_n = k->states_n,
+		    .live = k->live, .provider = k->provider, .has_fleet_id = k->has_fleet,
+		    .fleet_id = k->fleet, .before_id = k->before, .most = k->limit + 1);
+	} else if (k->live) {
+		SQL(q, api_nodes_live, nodes_done, .before_id = k->before, .most = k->limit + 1);
+	} else {
+		SQL(q, api_nodes, nodes_done, .before_id = k->before, .most = k->limit + 1);
+	}
+}
+
+static void nodes_fleet_named(struct areq *q)
+{
+	struct q_api_fleet_named_row *row;
+	struct nodes_asked *k = q->own;
+
+	if (q_api_fleet_named_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail_field(q, "fleet", "no fleet '%s'; give its id or its name",
+		    areq_query(q, "fleet"));
 		return;
 	}
-	states = arena_array(q->arena, n, sizeof(*states));
-	for (size_t i = 0; i < n; i++) {
-		states[i] = node_state_parse(names[i]);
-		if (states[i] == NODE_NONE) {
+	k->fleet = row->id;
+	nodes_list(q);
+}
+
+static bool nodes_states_read(struct areq *q, struct nodes_asked *k)
+{
+	const char **names = NULL, *state = areq_query(q, "state");
+
+	k->live = state && strcmp(state, "live") == 0;
+	if (!k->live && !areq_query_list(q, "state", &names, &k->states_n)) {
+		return false;
+	}
+	k->states = arena_array(q->arena, k->states_n, sizeof(*k->states));
+	for (size_t i = 0; i < k->states_n; i++) {
+		k->states[i] = node_state_parse(names[i]);
+		if (k->states[i] == NODE_NONE) {
 			areq_fail_field(q, "state",
 			    "no node state '%s'; valid are live, WANTED, LAUNCHING, UNKNOWN, "
 			    "BOOTING, READY, DRAINING, TERMINATING, GONE, FAILED",
 			    names[i]);
-			return;
+			return false;
 		}
 	}
-	q->own = limit;
-	if (has_job) {
-		SQL(q, api_nodes_of_job, nodes_done, .states = states, .states_n = n, .live = live,
-		    .provider = provider, .job_id = job, .has_fleet_id = has_fleet,
-		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
-	} else if (n > 0 || provider || has_fleet) {
-		SQL(q, api_nodes_filtered, nodes_done, .states = states, .states_n = n,
-		    .live = live, .provider = provider, .has_fleet_id = has_fleet,
-		    .fleet_id = fleet, .before_id = before, .most = *limit + 1);
-	} else if (live) {
-		SQL(q, api_nodes_live, nodes_done, .before_id = before, .most = *limit + 1);
-	} else {
-		SQL(q, api_nodes, nodes_done, .before_id = before, .most = *limit + 1);
+	return true;
+}
+
+void get_nodes(struct areq *q)
+{
+	struct nodes_asked *k = arena_alloc(q->arena, sizeof(*k));
+	const char *fleet = areq_query(q, "fleet");
+
+	*k = (struct nodes_asked){ .provider = areq_query(q, "provider"),
+		.has_fleet = fleet != NULL };
+	if (!areq_page(q, INT64_MAX, &k->before, &k->limit) ||
+	    !areq_query_id(q, "job", 'j', &k->has_job, &k->job) || !nodes_states_read(q, k)) {
+		return;
 	}
+	q->own = k;
+	/* A fleet has a name, too, which no id looks like. */
+	if (fleet != NULL && !parse_id(fleet, 'f', &k->fleet)) {
+		SQL(q, api_fleet_named, nodes_fleet_named, .name = fleet);
+		return;
+	}
+	nodes_list(q);
 }
 
 static void node_shown(struct areq *q)

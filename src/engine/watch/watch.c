@@ -113,9 +113,12 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 }
 
 /* The state for a row. One answer without the instance does not prove its end if the previous
- * answer had it. */
-static const char *seen_state(const struct spot_instance *i, int32_t lacked)
+ * answer had it, unless the answer is exact and the instance ran. */
+static const char *seen_state(const struct spot_instance *i, int32_t lacked, bool exact)
 {
+	if (i == NULL && exact) {
+		return spot_instance_state_name(SPOT_INSTANCE_GONE);
+	}
 	if (i == NULL ||
 	    (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
 		strcmp(i->raw_state, SPOT_ABSENT_STATE) == 0)) {
@@ -182,9 +185,12 @@ static void seen_write(struct act *a, const struct asking *k)
 		}
 		seen[n++] = (struct q_engine_watch_seen_node){
 			.id = k->rows[i].id,
-			.state = seen_state(x, k->rows[i].gone_seen),
+			.state = seen_state(x, k->rows[i].gone_seen,
+			    k->describe.exact && k->rows[i].ran),
 			.ip = x == NULL || x->ip == NULL ? "" : x->ip,
-			.reason = x == NULL ? "" : instance_reason(a->arena, x),
+			.reason = x != NULL                       ? instance_reason(a->arena, x)
+			    : k->describe.exact && k->rows[i].ran ? "it does not exist any more"
+								  : "",
 		};
 	}
 	ACT_WRITE(a, engine_watch_seen,

@@ -64,6 +64,11 @@ bool simulation_hours(const char *text, int64_t *ret_us);
 int simulation_costs(struct ctl *c, const struct simulation *s, json_t **ret);
 int simulation_print(struct ctl *c, const struct simulation *s, json_t *whole);
 
+/* Between the files of `spotctl fleet`: cmd_fleet.c, and cmd_fleet_change.c. */
+
+extern const struct column fleet_cols[];
+char *fleet_path(struct ctl *c); /* of the fleet in the first argument */
+
 /* Prints the verdicts about machines that might be lost, with the evidence; -o json has them
  * whole. */
 

@@ -1,22 +1,24 @@
-/* fleet create, ls, show, scale, rm. */
+/* fleet create, ls, show, rm. */
 #include "base/base.h"
 #include "base/text/text.h"
+#include "spotctl/cmd/cmd.h"
 #include "spotctl/ctl.h"
 
-static const struct column cols[] = { { "FLEET", "id", CELL_TEXT, ALWAYS },
+const struct column fleet_cols[] = { { "FLEET", "id", CELL_TEXT, ALWAYS },
 	{ "NAME", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },
-	{ "SIZE", "size", CELL_SIZE, ALWAYS }, { "BY", "size.rule", CELL_TEXT, ALWAYS },
+	{ "SIZE", "size", CELL_SIZE, ALWAYS }, { "BY", "size.rule", CELL_TEXT, SPARE_4 },
 	{ "WANT NODES", "spec.nodes", CELL_INT, WIDE },
 	{ "WANT GPUS", "spec.gpus", CELL_INT, WIDE }, { "NODES", "nodes_live", CELL_INT, SPARE_3 },
 	{ "READY", "nodes_ready", CELL_INT, ALWAYS }, { "POOLS", "pools", CELL_INT, SPARE_2 },
 	{ "USD/H", "size.hourly_micros", CELL_USD, ALWAYS },
+	{ "SAVES", "on_demand_micros", CELL_SAVING, ALWAYS },
 	{ "USD", "cost_micros", CELL_USD, ALWAYS }, { "AGE", "created_at", CELL_AGE, SPARE_1 },
 	{ "NEXT", "size.next_at", CELL_TIME, WIDE },
 	{ "WHY THIS SIZE", "size.why", CELL_TEXT, WIDE }, { "OWNER", "owner", CELL_TEXT, WIDE },
 	{ "TEAM", "team", CELL_TEXT, WIDE }, { "PROJECT", "project", CELL_TEXT, WIDE },
 	{ "WHY", "why", CELL_TEXT, WIDE }, { 0 } };
 
-static char *fleet_path(struct ctl *c)
+char *fleet_path(struct ctl *c)
 {
 	return arena_printf(c->arena, "/v1/fleets/%s", url_encode(c->arena, c->args[0], false));
 }
@@ -94,10 +96,20 @@ static int show_plan(struct ctl *c, json_t *plan)
 
 /* ---- the size ----------------------------------------------------------------------------- */
 
+#define HEAD_WIDTH 10 /* of the word before a line */
+#define LINE_WIDTH 80
+
+/* On a terminal long text goes on below, beside the same word. */
 static void put_line(struct ctl *c, const char *head, const char *text)
 {
-	if (!str_empty(text)) {
-		printf("%-9s %s\n", head, text_clean(c->arena, text));
+	const char *at = str_empty(text) ? "" : text_clean(c->arena, text);
+
+	while (*at != '\0') {
+		size_t n = c->tty ? text_break(at, LINE_WIDTH - HEAD_WIDTH) : strlen(at);
+
+		printf("%-*s%.*s\n", HEAD_WIDTH, head, (int)n, at);
+		at += n + strspn(at + n, " ");
+		head = "";
 	}
 }
 
@@ -136,6 +148,51 @@ static const char *price_words(struct ctl *c, const json_t *fleet, const json_t 
 				  100.0 * (double)(instead - now) / (double)instead);
 }
 
+/* "2: 3 in aws/use1-az1 g5.xlarge spot, 1 in ..." */
+static const char *pools_words(struct ctl *c, const json_t *nodes)
+{
+	static const struct column place = { "", "pool", CELL_PLACE, ALWAYS };
+	AUTO(json) json_t *counts = json_object();
+	const char *words = "", *key;
+	const json_t *n, *v;
+	size_t i;
+
+	json_array_foreach (nodes, i, n) {
+		const json_t *pool = json_object_get(n, "pool");
+
+		key = arena_printf(c->arena, "%s %s %s", cell_text(c, n, &place),
+		    json_str(pool, "instance_type", "", NULL), json_str(pool, "market", "", NULL));
+		json_object_set_new(counts, key,
+		    json_integer(json_integer_value(json_object_get(counts, key)) + 1));
+	}
+	json_object_foreach (counts, key, v) {
+		words = arena_printf(c->arena, "%s%s%" JSON_INTEGER_FORMAT " in %s", words,
+		    *words != '\0' ? ", " : "", json_integer_value(v), key);
+	}
+	return json_object_size(counts) == 0
+	    ? ""
+	    : arena_printf(c->arena, "%zu: %s", json_object_size(counts), words);
+}
+
+/* The next moves and the next time at which the size can change. */
+static const char *next_words(struct ctl *c, const json_t *fleet)
+{
+	static const struct column to = { "", "to", CELL_PLACE, ALWAYS };
+	const json_t *moves = json_path(fleet, "moves.moves"), *m = json_array_get(moves, 0);
+	const char *at = json_str(json_object_get(fleet, "size"), "next_at", "", NULL), *words = "";
+
+	if (m != NULL) {
+		words = arena_printf(c->arena, "%s moves to %s: %s", json_str(m, "node", "?", NULL),
+		    cell_text(c, m, &to), json_str(m, "why", "", NULL));
+	}
+	if (json_array_size(moves) > 1) {
+		words = arena_printf(c->arena, "%s; %zu more", words, json_array_size(moves) - 1);
+	}
+	return *at == '\0' ? words
+			   : arena_printf(c->arena, "%s%sits size is decided again at %s", words,
+				 *words != '\0' ? "; " : "", at);
+}
+
 /* The answer to: how large is it, why, and what happens next. */
 static void show_size(struct ctl *c, const json_t *fleet)
 {
@@ -151,10 +208,11 @@ static void show_size(struct ctl *c, const json_t *fleet)
 		cell_text(c, fleet, &col), json_f64(size, "used", 0, NULL),
 		json_f64(size, "idle", 0, NULL), json_f64(size, "coming", 0, NULL)));
 	put_line(c, "why", json_str(size, "why", "", NULL));
-	put_line(c, "next", json_str(size, "next_at", "", NULL));
 	put_line(c, "demand", demand_words(c, demand));
 	put_line(c, "query", metric_words(c, json_object_get(demand, "metric")));
 	put_line(c, "price", price_words(c, fleet, size));
+	put_line(c, "pools", pools_words(c, json_object_get(fleet, "nodes")));
+	put_line(c, "next", next_words(c, fleet));
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -172,12 +230,12 @@ int cmd_fleet_create(struct ctl *c)
 	if (rc == CTL_OK) {
 		rc = conn_send(c, "POST", "/v1/fleets", "application/yaml", file, &r);
 	}
-	return rc != CTL_OK ? rc : render_one(c, r.json, cols);
+	return rc != CTL_OK ? rc : render_one(c, r.json, fleet_cols);
 }
 
 int cmd_fleet_ls(struct ctl *c)
 {
-	return list_command(c, "/v1/fleets", cols,
+	return list_command(c, "/v1/fleets", fleet_cols,
 	    "no fleets; 'spotctl fleet create FILE' creates one");
 }
 
@@ -199,22 +257,49 @@ static int show_reasons(struct ctl *c, json_t *fleet)
 	return render_list(c, fleet, list, reasons, "no nodes yet");
 }
 
+/* Gives each node its price on demand. Both lists are in the order of the nodes. */
+static void prices_join(json_t *fleet)
+{
+	const json_t *nodes = json_object_get(fleet, "nodes"),
+		     *prices = json_object_get(fleet, "node_prices");
+	size_t at = 0, n = json_array_size(prices);
+
+	for (size_t i = 0; i < json_array_size(nodes); i++) {
+		json_t *node = json_array_get(nodes, i);
+		const char *id = json_str(node, "id", "", NULL);
+
+		while (at < n &&
+		    strcmp(json_str(json_array_get(prices, at), "node", "", NULL), id) != 0) {
+			at++;
+		}
+		if (at < n) {
+			json_object_set(node, "on_demand_micros",
+			    json_object_get(json_array_get(prices, at), "on_demand_micros"));
+		} else {
+			at = 0;
+		}
+	}
+}
+
 int cmd_fleet_show(struct ctl *c)
 {
 	static const struct column nodes[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
 		{ "STATE", "state", CELL_STATE, ALWAYS }, { "WHERE", "pool", CELL_PLACE, ALWAYS },
 		{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 },
 		{ "MARKET", "pool.market", CELL_TEXT, ALWAYS },
-		{ "USD/H", "price_micros", CELL_USD, ALWAYS }, { "JOB", "job", CELL_TEXT, ALWAYS },
-		{ "AGE", "created_at", CELL_AGE, SPARE_1 }, { 0 } };
+		{ "USD/H", "price_micros", CELL_USD, ALWAYS },
+		{ "SAVES", "on_demand_micros", CELL_SAVING, ALWAYS },
+		{ "JOB", "job", CELL_TEXT, ALWAYS }, { "AGE", "created_at", CELL_AGE, SPARE_1 },
+		{ 0 } };
 	struct reply r;
 	int rc = conn_get(c, fleet_path(c), &r);
 
-	rc = rc != CTL_OK ? rc : render_one(c, r.json, cols);
+	rc = rc != CTL_OK ? rc : render_one(c, r.json, fleet_cols);
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
 		putchar('\n');
 		show_size(c, r.json);
 		putchar('\n');
+		prices_join(r.json);
 		rc =
 		    render_list(c, r.json, json_object_get(r.json, "nodes"), nodes, "no nodes yet");
 		if (rc == CTL_OK) {
@@ -226,62 +311,6 @@ int cmd_fleet_show(struct ctl *c)
 		}
 	}
 	return rc;
-}
-
-int cmd_fleet_scale(struct ctl *c)
-{
-	const char *nodes = opt_value(c, "nodes"), *gpus = opt_value(c, "gpus");
-	const char *value = nodes != NULL ? nodes : gpus;
-	struct reply r;
-	int64_t n;
-	char *body;
-	int rc;
-
-	if ((nodes == NULL) == (gpus == NULL) || !parse_i64(value, 0, 100000, &n)) {
-		say("spotctl fleet scale: use --nodes N or --gpus N, from 0 to 100000");
-		return CTL_USAGE;
-	}
-	body = arena_printf(c->arena, "{\"%s\":%" PRId64 "}", nodes != NULL ? "nodes" : "gpus", n);
-	rc = conn_send(c, "PATCH", fleet_path(c), NULL, str_from(body), &r);
-	return rc != CTL_OK ? rc : render_one(c, r.json, cols);
-}
-
-/* Without an amount it shows the demand. */
-int cmd_fleet_demand(struct ctl *c)
-{
-	static const struct column demand[] = { { "VALUE", "value", CELL_INT, ALWAYS },
-		{ "UNIT", "unit", CELL_TEXT, ALWAYS }, { "BY", "by", CELL_TEXT, ALWAYS },
-		{ "UNTIL", "until_at", CELL_TIME, ALWAYS },
-		{ "QUERY", "metric.query", CELL_TEXT, ALWAYS },
-		{ "ANSWER", "metric.value", CELL_REAL, ALWAYS },
-		{ "ERROR", "metric.error", CELL_TEXT, WIDE }, { 0 } };
-	static const char *const units[] = { "replicas", "nodes", "gpus" };
-	const char *path = arena_printf(c->arena, "%s/demand", fleet_path(c)), *unit = NULL,
-		   *ttl = opt_value(c, "ttl");
-	int64_t n = 0, ttl_us = 120 * SPOT_US_PER_S;
-	struct reply r;
-	int given = 0, rc;
-
-	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-		if (opt_value(c, units[i]) != NULL) {
-			unit = units[i];
-			given++;
-		}
-	}
-	if (given > 1 || (unit == NULL && ttl != NULL) ||
-	    (unit != NULL && !parse_i64(opt_value(c, unit), 0, 100000, &n)) ||
-	    (ttl != NULL && (!parse_duration_us(ttl, &ttl_us) || ttl_us < SPOT_US_PER_S))) {
-		say("spotctl fleet demand: use --replicas N, --nodes N or --gpus N, and --ttl such "
-		    "as 5m");
-		return CTL_USAGE;
-	}
-	rc = unit == NULL
-	    ? conn_get(c, path, &r)
-	    : conn_send(c, "PUT", path, NULL,
-		  str_from(arena_printf(c->arena, "{\"%s\":%" PRId64 ",\"ttl_s\":%" PRId64 "}",
-		      unit, n, ttl_us / SPOT_US_PER_S)),
-		  &r);
-	return rc != CTL_OK ? rc : render_one(c, r.json, demand);
 }
 
 int cmd_fleet_rm(struct ctl *c)

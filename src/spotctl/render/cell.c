@@ -118,6 +118,17 @@ static const char *size_text(struct ctl *c, const json_t *size)
 	    strcmp(json_str(size, "unit", "", NULL), "gpus") == 0 ? " GPUs" : "");
 }
 
+static const char *saving_text(struct ctl *c, const json_t *row)
+{
+	const json_t *now = json_path(row, "size.hourly_micros");
+	int64_t instead = json_i64(row, "on_demand_micros", 0, NULL), price;
+
+	price = now != NULL ? json_integer_value(now) : json_i64(row, "price_micros", 0, NULL);
+	return instead <= 0 ? ""
+			    : arena_printf(c->arena, "%.0f %%",
+				  100.0 * (double)(instead - price) / (double)instead);
+}
+
 static const char *hazard_text(struct ctl *c, const json_t *h)
 {
 	if (!json_is_object(h)) {
@@ -221,6 +232,7 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	case CELL_GPU:
 	case CELL_PLACE:
 	case CELL_SIZE:
+	case CELL_SAVING:
 	case CELL_HAZARD:
 	case CELL_INTERVAL:
 	case CELL_CAPACITY:
@@ -241,6 +253,8 @@ const char *cell_text(struct ctl *c, const json_t *row, const struct column *col
 		return gpu_text(c, v);
 	case CELL_SIZE:
 		return size_text(c, v);
+	case CELL_SAVING:
+		return saving_text(c, row);
 	case CELL_PLACE:
 		return place_text(c, v);
 	case CELL_HAZARD:

@@ -43,9 +43,9 @@ const char *state_color(const struct ctl *c, const char *state)
 
 static bool number_kind(enum cell_kind k)
 {
-	return k == CELL_USD || k == CELL_INT || k == CELL_REAL || k == CELL_HOURS ||
-	    k == CELL_RATE || k == CELL_STEPS || k == CELL_AGE || k == CELL_NUMBER ||
-	    k == CELL_SPAN;
+	return k == CELL_USD || k == CELL_SAVING || k == CELL_INT || k == CELL_REAL ||
+	    k == CELL_HOURS || k == CELL_RATE || k == CELL_STEPS || k == CELL_AGE ||
+	    k == CELL_NUMBER || k == CELL_SPAN;
 }
 
 static void put_cell(const struct ctl *c, const char *text, size_t width, bool last, bool number,

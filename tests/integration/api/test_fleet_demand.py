@@ -93,6 +93,34 @@ class FleetDemand(unittest.TestCase):
         size = A.call("PATCH", "/v1/fleets/ends", {"nodes": 6}, expect=200)[1]["size"]
         self.assertEqual((size["min"], size["max"], size["wanted"]), (6, 6, 6))
 
+    def test_the_range_of_a_running_fleet_changes(self):
+        fleet = create("ranged")["id"]
+        head, doc = A.call("PATCH", "/v1/fleets/ranged", {"min": 3, "max": 8, "headroom": 1}, expect=200)[2:0:-1]
+        self.assertEqual((doc["size"]["min"], doc["size"]["max"], doc["size"]["target"]), (3, 8, 3))
+        self.assertEqual((doc["version"], head["etag"]), (2, '"v2"'))
+        # The size is the engine's, until a target is given.
+        self.assertEqual(A.sql("SELECT spec->'scaling'->>'headroom', size FROM fleet WHERE id = %s" % fleet[1:]), "1|")
+        why = A.sql("SELECT why FROM event WHERE entity_id = '%s' AND event = 'CHANGED'" % fleet)
+        self.assertEqual(why, "min 3 (was 1), max 8 (was 20), headroom 1 (was 0)")
+        size = A.call("PATCH", "/v1/fleets/ranged", {"target": 5}, expect=200)[1]["size"]
+        self.assertEqual((size["target"], size["wanted"]), (5, 5))
+        # A lower max takes the target along.
+        self.assertEqual(A.call("PATCH", "/v1/fleets/ranged", {"max": 4}, expect=200)[1]["size"]["target"], 4)
+        for body, field in (({"min": 5}, "min"), ({"max": 2}, "max"), ({"max": 0}, "max"), ({"target": 9}, "target"), ({"headroom": 5}, "headroom"),
+                            ({"min": -1}, "min"), ({"max": "8"}, "max"), ({"max": 100001}, "max")):
+            self.assertEqual(A.call("PATCH", "/v1/fleets/ranged", body, expect=400)[1].get("field"), field, body)
+        self.assertIn("either", A.call("PATCH", "/v1/fleets/ranged", {"min": 1, "nodes": 2}, expect=400)[1]["detail"])
+        A.call("PATCH", "/v1/fleets/ranged", {"min": 1}, expect=412, headers={"If-Match": '"v1"'})
+        A.call("POST", "/v1/fleets", dict(FILE, name="unmoved", nodes=4), expect=201)
+        self.assertIn("fixed", A.call("PATCH", "/v1/fleets/unmoved", {"max": 8}, expect=400)[1]["detail"])
+
+    def test_nodes_are_listed_by_the_name_of_their_fleet(self):
+        fleet = create("listed")["id"]
+        node = A.node(A.pool(zone="use1-az3", itype="big", gpu="A100-80GB", price=1.0), fleet=int(fleet[1:]))[0]
+        for key in ("listed", fleet):
+            self.assertEqual([n["id"] for n in A.call("GET", "/v1/nodes?fleet=" + key, expect=200)[1]["items"]], ["n%s" % node])
+        self.assertEqual(A.call("GET", "/v1/nodes?fleet=unheard", expect=400)[1]["field"], "fleet")
+
     def test_size_price_and_saving_are_shown(self):
         spot = A.pool(zone="use1-az1", itype="big", gpu="A100-80GB", price=1.0)
         A.pool(zone="use1-az2", itype="big", gpu="A100-80GB", market="on_demand", price=3.0)
@@ -103,6 +131,10 @@ class FleetDemand(unittest.TestCase):
         doc = A.call("GET", "/v1/fleets/" + fleet, expect=200)[1]
         self.assertEqual((doc["size"]["have"], doc["size"]["idle"], doc["size"]["coming"], doc["size"]["used"]), (2, 1, 1, 0))
         self.assertEqual((doc["size"]["hourly_micros"], doc["on_demand_micros"]), (2000000, 6000000))
+        self.assertEqual([(p["price_micros"], p["on_demand_micros"]) for p in doc["node_prices"]], [(1000000, 3000000)] * 2)
+        self.assertEqual([p["node"] for p in doc["node_prices"]], [n["id"] for n in doc["nodes"]])
+        listed = next(f for f in A.call("GET", "/v1/fleets", expect=200)[1]["items"] if f["id"] == fleet)
+        self.assertEqual(listed["on_demand_micros"], 6000000)
         put(fleet, {"nodes": 5})
         text = A.call("GET", "/metrics", expect=200)[1].decode()
         for line in ('spot_fleet_nodes{fleet="shown",state="idle"} 1', 'spot_fleet_nodes{fleet="shown",state="used"} 0',

@@ -94,7 +94,8 @@ class Shape(unittest.TestCase):
         ids = [int(f[1:]) for f in made]
         A.sql("""UPDATE fleet SET why = 'a "why"', updated_us = 1767323045000006 WHERE id = %d;
             UPDATE node SET fleet_id = %d WHERE id IN (%s)""" % (ids[0], ids[1], ",".join(map(str, self.nodes))))
-        doc = "SELECT doc::jsonb || jsonb_build_object('size', fleet_size_doc(f), 'demand', fleet_demand_doc(f)) AS doc FROM api_fleet JOIN fleet f USING (id)"
+        doc = """SELECT doc::jsonb || jsonb_build_object('size', fleet_size_doc(f), 'demand', fleet_demand_doc(f),
+                'on_demand$', fleet_on_demand_micros(f)) AS doc FROM api_fleet JOIN fleet f USING (id)"""
         self.same("/v1/fleets", doc + " ORDER BY id DESC")
         self.same("/v1/fleets?team=t1&state=ACTIVE", doc + " WHERE id = %d" % ids[1])
         first = A.call("GET", "/v1/fleets?limit=2", expect=200)[1]

@@ -242,6 +242,32 @@ static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_
 	    0);
 }
 
+/* Azure reads a machine by itself. Without it the machine is over and its bill ends, though it is
+ * younger than the lag of lists. */
+static void test_a_machine_that_an_exact_read_lacks_is_billed_no_longer(void **state)
+{
+	struct world *w = *state;
+	int64_t gone_us;
+
+	world_reset(w, true);
+	w->cloud.exact = true;
+	w->cloud.leaves = true;
+	w->conf.list_lag_us = SPOT_US_PER_HOUR;
+	world_pool(w, "z1", "a1", "spot", 3600000000);
+	world_pool(w, "z2", "a1", "spot", 3700000000);
+	world_run_job(w, "{}");
+	cloud_reclaim(&w->cloud, 0);
+	gone_us = world_us();
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND billed_to_us = "
+	    "ended_us");
+	/* The terminate took what it left behind. */
+	assert_true(w->cloud.list[0].terminates > 0);
+	assert_true(world_int(w, "SELECT ended_us FROM node WHERE id = 1") - gone_us < 60000000);
+	world_until_epoch(w, 2);
+	world_finish(w, 1);
+}
+
 static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either(void **state)
 {
 	struct world *w = *state;
@@ -397,6 +423,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 		    test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
+		cmocka_unit_test(test_a_machine_that_an_exact_read_lacks_is_billed_no_longer),
 		cmocka_unit_test(
 		    test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 		cmocka_unit_test(test_machines_of_one_pool_are_billed_together_and_each_exactly),

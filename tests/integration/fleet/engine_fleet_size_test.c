@@ -180,6 +180,39 @@ static void test_a_schedule_opens_closes_and_an_expiry_ends_it(void **state)
 	world_check_end(w);
 }
 
+/* A replacement is no node of the fleet while the node that moves counts. One that is not launched
+ * yet would go back at once, and the size would fall with it while the node idles for an hour. */
+static void test_a_replacement_counts_only_once_the_other_node_leaves(void **state)
+{
+	struct world *w =
+	    scaled_world(state, "{\"target\":1,\"idle_us\":3600000000,\"cooldown_us\":3600000000}");
+
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM fleet WHERE size_slack_us > 0 AND EXISTS (SELECT FROM node "
+	    "WHERE state = 'READY')");
+	world_kill(w);
+	/* The intent of a move, held back until the size was decided with it. */
+	world_sql(w,
+	    "INSERT INTO node (pool_id, fleet_id, replaces_id, state, state_us, token, name, "
+	    "price_micros, created_us, why, next_act_us) SELECT 2, fleet_id, id, 'WANTED', "
+	    "state_us, 'held', 'held', 1010000, created_us, 'moves', %" PRId64 " FROM node",
+	    world_us() + INT64_C(3600000000));
+	/* Without its words the size is noted at the next read. */
+	world_sql(w,
+	    "UPDATE fleet SET size_why = '', size_look_us = 1, spec = jsonb_set(spec, "
+	    "'{scaling,cooldown_us}', '0')");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size_look_us > 1");
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 1);
+	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT (count(*) = 1 AND min(replaces_id) = 1 AND min(state::text) = 'READY')::int "
+	    "FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'SIZE'"), 1);
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_check_end(w);
+}
+
 /* A leader that dies leaves the row. The next goes on from it and launches nothing twice. */
 static void test_the_next_leader_goes_on_with_the_size(void **state)
 {
@@ -242,6 +275,7 @@ int main(int argc, char **argv)
 		T(test_the_node_that_idles_longest_goes_first),
 		T(test_demand_from_outside_holds_for_its_time),
 		T(test_a_schedule_opens_closes_and_an_expiry_ends_it),
+		T(test_a_replacement_counts_only_once_the_other_node_leaves),
 		T(test_the_next_leader_goes_on_with_the_size),
 		T(test_a_job_takes_any_fleet_of_its_team_with_room),
 	};

@@ -133,6 +133,7 @@ class Real(unittest.TestCase):
         row = list(csv.DictReader(io.StringIO(self.run_it("fleet", "scale", fleet, "--nodes", "3", "-o", "csv").stdout)))[0]
         self.assertEqual(row["WANT NODES"], "3")
         self.run_it("fleet", "show", fleet)
+        self.run_it("node", "ls", "--fleet", "research-fleet")
         self.run_it("fleet", "rm", fleet)
 
     def test_a_rebalance_is_answered(self):

@@ -232,7 +232,7 @@ class Rendering(Case):
         out = self.run_it("fleet", "show", "f3").stdout
         self.assertIn("f3\tbig\tACTIVE\t2/5 0-20\tqueue\t2\t1\t2\t1.0000", out)
         for line in ("size      2/5 0-20: 2 with work, 0 idle, 0 on their way", "why       2 nodes with work, 3 jobs in the queue",
-                     "next      2026-01-01T00:05:00Z", "demand    4 replicas by vllm until 2026-01-01T00:02:00Z",
+                     "next      its size is decided again at 2026-01-01T00:05:00Z", "pools     1: 1 in aws/", "demand    4 replicas by vllm until 2026-01-01T00:02:00Z",
                      "price     1.0000 USD/h; on demand 4.0000 USD/h, saves 75 %"):
             self.assertIn(line, out)
         self.daemon.on("GET", "/v1/fleets", page([FLEET, {**FLEET, "id": "f4", "name": "a-name-of-some-length"}]))
@@ -240,6 +240,16 @@ class Rendering(Case):
         self.assertIn("2/5 0-20", lines[1])
         self.assertEqual([x for x in lines if len(x) > 80], [])
         self.assertIn("n7\tREADY", out)
+        self.assertIn("\t0.4123\t59 %\tj12", out)
+        self.assertIn(" 75 %", lines[1])
+        moves = {"moves": [{"node": "n7", "job": None, "to": {**POOL, "zone": "use1-az9"}, "why": "saves 0.4000 USD/h for 8h, the move costs 0.1000 USD"},
+                           {"node": "n8", "job": None, "to": POOL, "why": ""}], "kept": []}
+        self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "moves": moves}))
+        self.assertIn("next      n7 moves to aws/use1-az9: saves 0.4000 USD/h for 8h, the move costs 0.1000 USD; 1 more; its size is decided again at 2026-01-01T00:05:00Z",
+                      self.run_it("fleet", "show", "f3").stdout)
+        shown = re.sub(r"\033\[\d+m", "", self.on_terminal("fleet", "show", "f3", columns=80)).splitlines()
+        self.assertEqual([x for x in shown if len(x) > 80], [])
+        self.assertTrue(any(x.startswith("          0.1000 USD; 1 more") for x in shown), shown)
         self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "plan": FLEET_PLAN}))
         shown = self.run_it("fleet", "show", "f3")
         self.assertIn("p1\taws\tr\tz\tg5", shown.stdout)

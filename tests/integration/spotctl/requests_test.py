@@ -179,6 +179,15 @@ class Requests(Case):
         self.check(["fleet", "scale", "f3", "--nodes", "4"], "PATCH", "/v1/fleets/f3", Reply(body=FLEET), body='{"nodes":4}')
         self.assertEqual(self.daemon.requests[0].headers["If-Match"], "*")
 
+    def test_fleet_set(self):
+        self.check(["fleet", "set", "big", "--min", "2", "--max", "8"], "PATCH", "/v1/fleets/big", Reply(body=FLEET), body='{"min":2,"max":8}')
+
+    def test_fleet_set_of_the_rest(self):
+        self.check(["fleet", "set", "f3", "--headroom", "1", "--target", "0"], "PATCH", "/v1/fleets/f3", Reply(body=FLEET),
+                   body='{"target":0,"headroom":1}')
+        self.assertIn("use some of --min", self.run_it("fleet", "set", "f3", code=2).stderr)
+        self.assertIn("--max must be", self.run_it("fleet", "set", "f3", "--max", "-1", code=2).stderr)
+
     def test_fleet_demand(self):
         demand = FLEET["demand"]
         self.check(["fleet", "demand", "big", "--gpus", "16", "--ttl", "5m"], "PUT", "/v1/fleets/big/demand", Reply(body=demand),

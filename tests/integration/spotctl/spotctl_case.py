@@ -27,7 +27,7 @@ NODE = {"id": "n7", "state": "READY", "pool": POOL, "job": "j12", "fleet": "f3",
         "why": "", "last_error": "", "notices": [], "attempts": [], "events": []}
 FLEET = {"id": "f3", "name": "big", "state": "ACTIVE", "spec": {"nodes": 8}, "nodes_live": 2, "nodes_ready": 1, "pools": 2,
          "cost_micros": 99, "created_at": "2026-01-01T00:00:00Z", "owner": "ann", "team": "nlp", "project": "", "why": "",
-         "nodes": [NODE], "on_demand_micros": 4000000,
+         "nodes": [NODE], "on_demand_micros": 4000000, "node_prices": [{"node": "n7", "price_micros": 412300, "on_demand_micros": 1000000}],
          "size": {"unit": "nodes", "have": 2.0, "wanted": 5, "min": 0, "max": 20, "target": 0, "rule": "queue", "hourly_micros": 1000000,
                   "why": "2 nodes with work, 3 jobs in the queue since 130 s want 3", "since_at": "2026-01-01T00:00:00Z",
                   "next_at": "2026-01-01T00:05:00Z", "need": 5, "used": 2.0, "idle": 0.0, "coming": 0.0, "queue_jobs": 3},

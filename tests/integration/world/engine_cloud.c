@@ -391,7 +391,7 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 	for (size_t i = 0; i < a->refs_n && !k->hide; i++) {
 		struct machine *m = cloud_by_ref(k, a->refs[i]);
 
-		if (m == NULL) {
+		if (m == NULL || (k->exact && m->state == SPOT_INSTANCE_GONE)) {
 			continue;
 		}
 		a->found[a->n] = cloud_instance(c->arena, m);
@@ -405,6 +405,7 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 		a->n++;
 	}
 	told_twice(a->found, &a->n);
+	a->exact = k->exact;
 	if (k->untold) {
 		a->untold = memset(arena_array(c->arena, a->refs_n, sizeof(bool)), true,
 		    a->refs_n * sizeof(bool));

@@ -74,6 +74,7 @@ struct cloud {
 	int verify_calls, verify_faults; /* so many answer UNAVAILABLE */
 	enum spot_rc verify_rc; /* this instead of a look, 0 = look */
 	bool leaves; /* SPOT_CAP_LEAVES */
+	bool exact; /* descriptions are, and lack what is gone */
 	/* its event stream: one batch, handed over once */
 	bool watches;
 	int watch_calls, watch_faults;

@@ -22,14 +22,15 @@ UNION ALL SELECT 0, false WHERE $8 <> '' AND NOT EXISTS (SELECT FROM k WHERE sta
 -- params: state fleet_state?, team text?, before_id int8, most int4
 -- rows: many id int8, name text, owner text, team text, project text, state text, version int8,
 --   spec jsonb, why text, nodes_live int8, nodes_ready int8, pools int8, cost_micros int8,
---   created_us int8, updated_us int8, size text, demand text
+--   created_us int8, updated_us int8, size text, demand text, on_demand_micros int8
 -- json: id#f, name, owner, team, project, state, version, spec, why, nodes_live, nodes_ready,
---   pools, cost$, created@, updated@, size*, demand*
+--   pools, cost$, created@, updated@, size*, demand*, on_demand$
 -- writes: no
 SELECT f.id, f.name, f.owner, f.team, f.project, f.state, f.version, f.spec, f.why, n.live,
 	n.ready, n.pools, (SELECT coalesce(sum(l.amount_micros), 0)::int8
 		FROM ledger l JOIN node m ON m.id = l.node_id WHERE m.fleet_id = f.id),
-	f.created_us, f.updated_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text
+	f.created_us, f.updated_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text,
+	fleet_on_demand_micros(f)
 FROM (SELECT * FROM fleet
 	WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR team = $2) AND id < $3
 	ORDER BY id DESC LIMIT $4) x JOIN fleet f ON f.id = x.id,
@@ -38,17 +39,27 @@ FROM (SELECT * FROM fleet
 		WHERE fleet_id = f.id AND state NOT IN ('GONE', 'FAILED')) n
 ORDER BY f.id DESC
 
+-- Column prices: of each node, beside the price of its type on demand in the region.
 -- name: api_fleet
 -- params: id int8
 -- rows: 0..1 version int8, team text, state fleet_state, spec text, doc text, nodes text,
 --   plan text?, plan_us int8, size text, demand text, on_demand_micros int8, moves text?,
---   moves_us int8
+--   moves_us int8, prices text
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
 		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes,
 	f.plan::text, f.plan_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text,
-	fleet_on_demand_micros(f), f.moves::text, f.moves_us
+	fleet_on_demand_micros(f), f.moves::text, f.moves_us,
+	coalesce((SELECT json_agg(json_build_object('node', 'n' || m.id, 'price$', m.price_micros,
+			'on_demand$', (SELECT min(l.price_micros) FROM pool o
+				JOIN pool_latest l ON l.pool_id = o.id
+				WHERE o.provider = p.provider AND o.region = p.region
+					AND o.instance_type = p.instance_type
+					AND o.market = 'on_demand')) ORDER BY m.id)
+		FROM (SELECT id, pool_id, price_micros FROM node WHERE fleet_id = f.id
+			AND state NOT IN ('GONE', 'FAILED') ORDER BY id LIMIT 1000) m
+		JOIN pool p ON p.id = m.pool_id), '[]')::text
 FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
 
 -- The fleet of that name: the one that is not closed, else the newest.

@@ -29,16 +29,18 @@ GROUP BY 1, 2
 
 -- Paged: after is the last id of the previous page. save_us: how long the job of a reserved machine
 -- takes to save; 0 = unknown.
+-- Column ran: its agent enrolled, so its provider had the machine.
 -- name: engine_watch_refs
 -- params: provider text, region text, after int8, most int8
 -- rows: many id int8, ref text, state node_state, market market, zone text, instance_type text,
---   spot_request text, launched_us int8, gone_seen int4, save_us int8
+--   spot_request text, launched_us int8, gone_seen int4, save_us int8, ran bool
 -- writes: no
 -- lane: long
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen,
 	CASE WHEN p.market = 'reserved' THEN coalesce((SELECT c.committed_us - c.created_us
 		FROM node_serves(n) s JOIN job j ON j.id = s.job_id
-		JOIN checkpoint c ON c.id = j.checkpoint_id), 0) ELSE 0 END
+		JOIN checkpoint c ON c.id = j.checkpoint_id), 0) ELSE 0 END,
+	n.ready_us IS NOT NULL
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 	AND p.provider = $1 AND p.region = $2 AND n.id > $3

@@ -115,6 +115,7 @@ static void many_are_described_by_one_list(void **state)
 			"virtualMachines/other\"}") }),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
+	assert_false(a.exact); /* the list does */
 	assert_string_equal(a.found[0].ref, "spotbroker-c");
 	assert_int_equal(a.found[0].state, SPOT_INSTANCE_RUNNING);
 	drive_fini(&d);
@@ -135,6 +136,7 @@ static void unknown_machines_are_absent_and_odd_answers_are_not(void **state)
 			     { .status = 404, .reply = ERROR("NotFound", "m") }),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 0);
+	assert_true(a.exact); /* a read of one resource does not lag */
 	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, { .status = 404, .reply = "<html>" }),
 	    SPOT_BAD_REPLY, NULL);
 	failed_with(&d,
