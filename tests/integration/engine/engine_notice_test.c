@@ -219,7 +219,8 @@ static void test_after_a_reclaim_all_ranks_of_a_sibling_gang_save_as_a_set(void 
 {
 	struct world *w = *state;
 
-	burst_world_of(w, "{\"num_nodes\":3,\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
+	burst_world_of(w,
+	    "{\"num_nodes\":3,\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
 	world_for(w, 200);
 	assert_int_equal(world_int(w, ASKED), 0);
 	first_struck(w);

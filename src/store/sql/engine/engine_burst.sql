@@ -57,8 +57,8 @@ WHERE b.last_us > $1 AND a.started_us IS NOT NULL AND j.cancel_us IS NULL
 		WHERE o.job_id = a.job_id AND o.epoch = a.epoch AND o.state = 'OPEN')
 ORDER BY a.job_id LIMIT 500;
 
--- Asks an attempt to save and go on, once in a burst. All ranks of a gang are asked at once, so that
--- their saves are a set.
+-- Asks an attempt to save and go on, once in a burst. All ranks of a gang are asked at once, so
+-- that their saves are a set.
 -- name: engine_burst_save
 -- params: burst_id int8, job_id int8, epoch int4, struck_us int8, inputs jsonb, outcome jsonb,
 --   why text, at_us int8, fence int8
