@@ -344,6 +344,29 @@ static void test_a_node_of_a_block_that_ends_drains_once_another_is_ready(void *
 	world_check_end(w);
 }
 
+/* The cooldowns are so short that spot is always worth a try. */
+static void test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patience(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 1;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z1", "a1", "on_demand", 3000000);
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	world_start(w);
+	fleet_of(w, 2, "{\"pools_min\":1,\"rebalance\":{\"enabled\":false}}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) > 0 FROM node n JOIN decision d ON d.node_id = n.id "
+			     "WHERE n.state = 'READY' AND d.why LIKE 'no spot for %fail over to "
+			     "on-demand; %' AND n.created_us - 200000 >= (SELECT min(created_us) "
+			     "FROM node WHERE state = 'FAILED')"),
+	    1);
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_check_end(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(int argc, char **argv)
 {
@@ -358,6 +381,7 @@ int main(int argc, char **argv)
 		T(test_a_job_that_saves_nothing_keeps_its_node),
 		T(test_a_fleet_that_shrinks_gives_back_a_node_and_its_replacement),
 		T(test_a_node_of_a_block_that_ends_drains_once_another_is_ready),
+		T(test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patience),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);
