@@ -25,7 +25,11 @@ struct checking {
 	struct usage *usages;
 	size_t usages_n, usages_cap;
 	bool *allowed;
+	bool reserves; /* reservation_group of the region is set */
 };
+
+/* Needed only where reservation_group of the region is set. */
+#define RESERVATIONS "reservations"
 
 /* The action that each item needs (deploy/iam/azure-role.json). */
 static const struct {
@@ -49,6 +53,10 @@ static const struct {
 	{ "list", "Microsoft.Compute/virtualMachines/read", "machines cannot be found again" },
 	{ "market", "Microsoft.Compute/skus/read", "no pools are known" },
 	{ "quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known" },
+	{ RESERVATIONS, "Microsoft.Compute/capacityReservationGroups/capacityReservations/read",
+	    "reserved capacity is not known" },
+	{ RESERVATIONS, "Microsoft.Compute/capacityReservationGroups/deploy/action",
+	    "no machine can be launched into a reservation" },
 };
 
 /* ---- subscription and clock ------------------------------------------------------------------ */
@@ -132,8 +140,11 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
 
-static bool action_needed(const struct azure *self, size_t i)
+static bool action_needed(const struct azure *self, const struct checking *k, size_t i)
 {
+	if (strcmp(needs[i].item, RESERVATIONS) == 0) {
+		return k->reserves;
+	}
 	return self->public_ip || strstr(needs[i].action, "publicIPAddresses") == NULL;
 }
 
@@ -144,7 +155,7 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 			 i + 1 == ARRAY_LEN(needs) || strcmp(needs[i].item, needs[i + 1].item) != 0,
 		     good = true;
 
-		if (!k->allowed[i] && action_needed(self, i)) {
+		if (!k->allowed[i] && action_needed(self, k, i)) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action,
 				needs[i].without),
@@ -156,9 +167,9 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 		for (size_t b = 0; b <= i; b++) {
 			good = good &&
 			    (strcmp(needs[b].item, needs[i].item) != 0 || k->allowed[b] ||
-				!action_needed(self, b));
+				!action_needed(self, k, b));
 		}
-		if (good) {
+		if (good && action_needed(self, k, i)) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_OK, "permitted", "");
 		}
 	}
@@ -410,6 +421,8 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 static void check_over(struct azure *self, struct spot_call *c, struct spot_check *a,
     struct checking *k)
 {
+	k->reserves =
+	    azure_setting(self, arena_printf(c->arena, "reservation_group.%s", a->region)) != NULL;
 	permissions_judge(self, c, k);
 	if (!str_empty(a->region)) {
 		quotas_judge(c, k, a);

@@ -18,12 +18,8 @@ static struct left *left_find(struct left *list, size_t *n, const struct fleet_a
 	return &list[(*n)++];
 }
 
-static bool is_better(const struct fleet_any *x, const struct left *lx, const struct fleet_any *y,
-    const struct left *ly)
+static bool is_better(const struct left *lx, const struct left *ly)
 {
-	if (x->suits != y->suits) {
-		return x->suits;
-	}
 	return (lx->free > 0) != (ly->free > 0) ? lx->free > 0 : lx->grow > ly->grow;
 }
 
@@ -39,15 +35,15 @@ size_t fleet_any_choose(struct arena *a, struct fleet_any *list, size_t n)
 		best_left = NULL;
 		for (; i < n && list[i].job_id == job; i++) {
 			left = left_find(lefts, &lefts_n, &list[i]);
-			if (left->free + left->grow > 0 &&
-			    (best == SIZE_MAX ||
-				is_better(&list[i], left, &list[best], best_left))) {
+			if ((left->free > 0 || left->grow >= list[i].weight) &&
+			    (best == SIZE_MAX || is_better(left, best_left))) {
 				best = i;
 				best_left = left;
 			}
 		}
 		if (best_left != NULL) {
-			*(best_left->free > 0 ? &best_left->free : &best_left->grow) -= 1;
+			best_left->grow -= best_left->free > 0 ? 0 : list[best].weight;
+			best_left->free -= best_left->free > 0;
 			list[picked++] = list[best];
 		}
 	}

@@ -27,16 +27,17 @@ static int dest_compare(const void *pa, const void *pb)
 	return (a->pool_id > b->pool_id) - (a->pool_id < b->pool_id);
 }
 
-static bool dest_allowed(const struct fleet_movement *x, const struct fleet_item *i)
+static bool dest_allowed(const struct fleet_movement *x, const struct fleet_item *i, bool ending)
 {
 	const struct fleet_move_in *in = x->in;
 
 	return i->score != NULL && i->w > 0 &&
-	    (!in->return_only || i->offer->market == SPOT_MARKET_SPOT) &&
+	    (!in->return_only || ending || i->offer->market == SPOT_MARKET_SPOT) &&
 	    (in->tight == NULL || !in->tight(in->tight_ctx, i->offer));
 }
 
-static void dests_find(struct fleet_movement *x)
+/* ending: also for nodes whose capacity ends. */
+static void dests_find(struct fleet_movement *x, bool ending)
 {
 	struct fleet_model *m = &x->m;
 	int32_t *zones = arena_array(x->arena, 2 * m->groups_n + 1, sizeof(*zones));
@@ -44,7 +45,7 @@ static void dests_find(struct fleet_movement *x)
 	size_t n = 0;
 
 	for (size_t k = 0; k < m->n; k++) {
-		if (dest_allowed(x, &m->items[k])) {
+		if (dest_allowed(x, &m->items[k], ending)) {
 			all[n++] = &m->items[k];
 		}
 	}
@@ -52,6 +53,7 @@ static void dests_find(struct fleet_movement *x)
 		qsort(all, n, sizeof(*all), dest_compare);
 	}
 	x->dests = all;
+	x->dests_n = 0;
 	for (size_t k = 0; k < n && x->dests_n < DESTS_MOST; k++) {
 		int32_t *zone = &zones[2 * all[k]->g[FG_ZONE] + (all[k]->fw > 0)];
 
@@ -68,8 +70,8 @@ static double hours_of(int64_t us)
 	return (double)us / (double)SPOT_US_PER_HOUR;
 }
 
-static double rest_hours(const struct fleet_move_in *in, const struct fleet_item *from,
-    const struct fleet_item *to)
+static double rest_hours(const struct fleet_move_in *in, int64_t ends_us,
+    const struct fleet_item *from, const struct fleet_item *to)
 {
 	double h = hours_of(in->policy->rest_us);
 	double here = from->u > 0 ? from->q / from->u : 0, there = to->u > 0 ? to->q / to->u : 0;
@@ -77,6 +79,12 @@ static double rest_hours(const struct fleet_move_in *in, const struct fleet_item
 
 	if (in->expires_us > 0) {
 		h = hours_of(MAX(in->expires_us - in->now_us, 0));
+	}
+	if (ends_us > 0) {
+		h = fmin(h, hours_of(MAX(ends_us - in->now_us, 0)));
+	}
+	if (to->offer->ends_us > 0) {
+		h = fmin(h, hours_of(MAX(to->offer->ends_us - in->now_us, 0)));
 	}
 	return hazard > 0 ? fmin(h, 1 / hazard) : h;
 }
@@ -120,14 +128,13 @@ double fleet_move_net(const struct fleet_move_in *in, const struct fleet_move *m
 	    (double)m->cost_micros * (double)(1000 + in->policy->supply->return_margin_pm) / 1000;
 }
 
-/* Fills the terms of a move from one pool to another, one node of `from` being out of the model. */
-static void pair_fill(const struct fleet_movement *x, size_t node, const struct fleet_item *from,
+void fleet_pair_fill(const struct fleet_movement *x, size_t node, const struct fleet_item *from,
     const struct fleet_item *to, struct fleet_move *ret)
 {
 	const struct fleet_move_in *in = x->in;
 	double drop = fleet_marginal(&x->m, from) - fleet_marginal(&x->m, to);
 	double per = to->u > 0 && to->score->throughput > 0 ? to->score->throughput / to->u : 1;
-	double rest = rest_hours(in, from, to);
+	double rest = rest_hours(in, in->nodes[node].ends_us, from, to);
 
 	*ret = (struct fleet_move){ .node = node,
 		.here = from->score != NULL ? from->score
@@ -142,8 +149,7 @@ static void pair_fill(const struct fleet_movement *x, size_t node, const struct 
 	costs_fill(in, &in->nodes[node], from, to, ret);
 }
 
-/* The reasons of the model against a node more of `to`, one of `from` being out. */
-static bool pair_keeps(struct fleet_movement *x, const struct fleet_item *to)
+bool fleet_pair_keeps(struct fleet_movement *x, const struct fleet_item *to)
 {
 	const struct fleet_model *m = &x->m;
 	const struct fleet_kept *was = &x->was;
@@ -162,7 +168,7 @@ static bool pair_keeps(struct fleet_movement *x, const struct fleet_item *to)
 	return true;
 }
 
-static bool job_suits(const struct fleet_movement *x, const struct fleet_move_node *n,
+bool fleet_job_suits(const struct fleet_movement *x, const struct fleet_move_node *n,
     const struct offer *o)
 {
 	for (size_t i = 0; i < n->asks_n; i++) {
@@ -193,12 +199,12 @@ static bool node_choose(struct fleet_movement *x, size_t node, struct fleet_move
 		struct fleet_item *to = x->dests[k];
 		struct fleet_move m;
 
-		if (to == from || fleet_marginal(&x->m, to) >= worth || !pair_keeps(x, to)) {
+		if (to == from || fleet_marginal(&x->m, to) >= worth || !fleet_pair_keeps(x, to)) {
 			continue;
 		}
-		pair_fill(x, node, from, to, &m);
+		fleet_pair_fill(x, node, from, to, &m);
 		x->weighed++;
-		if (fleet_move_net(x->in, &m) > best && job_suits(x, n, to->offer)) {
+		if (fleet_move_net(x->in, &m) > best && fleet_job_suits(x, n, to->offer)) {
 			best = fleet_move_net(x->in, &m);
 			*ret = m;
 			x->to[node] = to;
@@ -228,7 +234,7 @@ static struct fleet_item *item_find(struct fleet_model *m, int32_t pool_id)
 	return lo < m->n && m->items[lo].pool_id == pool_id ? &m->items[lo] : NULL;
 }
 
-static void kept_read(struct fleet_movement *x)
+void fleet_kept_read(struct fleet_movement *x)
 {
 	const struct fleet_model *m = &x->m;
 
@@ -244,7 +250,7 @@ static bool next_choose(struct fleet_movement *x, const struct fleet_moves *so_f
 {
 	double best = 0;
 
-	kept_read(x);
+	fleet_kept_read(x);
 	for (size_t i = 0; i < x->in->n; i++) {
 		struct fleet_move m;
 
@@ -266,13 +272,14 @@ static bool next_choose(struct fleet_movement *x, const struct fleet_moves *so_f
 	return best > 0;
 }
 
-static void movement_init(struct fleet_movement *x, struct arena *a, const struct fleet_move_in *in)
+/* Returns true when the capacity of a node ends. */
+static bool movement_init(struct fleet_movement *x, struct arena *a, const struct fleet_move_in *in)
 {
 	size_t n = in->n + 1;
+	bool ending = false;
 
 	*x = (struct fleet_movement){ .arena = a, .in = in };
 	fleet_model_build(&x->m, a, in->ask, false, fleet_cheapest(in->ask));
-	dests_find(x);
 	x->at = arena_array(a, n, sizeof(*x->at));
 	x->to = arena_array(a, n, sizeof(*x->to));
 	x->why = arena_array(a, n, sizeof(*x->why));
@@ -283,7 +290,9 @@ static void movement_init(struct fleet_movement *x, struct arena *a, const struc
 	for (size_t i = 0; i < in->n; i++) {
 		x->at[i] = item_find(&x->m, in->nodes[i].pool_id);
 		x->why[i] = fleet_move_never(x, i);
+		ending |= x->why[i] == NULL && fleet_node_ends(x, i);
 	}
+	return ending;
 }
 
 static void move_take(struct fleet_movement *x, struct fleet_moves *ret, struct fleet_move *m)
@@ -301,11 +310,17 @@ void fleet_moves_choose(struct arena *a, const struct fleet_move_in *in, struct 
 {
 	struct fleet_movement x;
 	struct fleet_move m;
+	bool ending;
 
 	*ret = (struct fleet_moves){ 0 };
-	movement_init(&x, a, in);
+	ending = movement_init(&x, a, in);
 	ret->moves = arena_array(a, in->n + 1, sizeof(*ret->moves));
 	ret->before_micros = llround(fleet_cost(&x.m, NULL) * 1e6);
+	if (ending) {
+		dests_find(&x, true);
+		fleet_endings_choose(&x, ret);
+	}
+	dests_find(&x, false);
 	while (next_choose(&x, ret, true, &m)) {
 		m.now = true;
 		move_take(&x, ret, &m);

@@ -16,6 +16,10 @@
  * halves the saving first (return_share). The moves come one after the other, the largest gain
  * first. After each of them the limits, the wanted size, the floor and pools_min hold as well as
  * before. The file's disruption budget says how many begin now; the others wait.
+ *
+ * A node whose capacity ends moves before all others, to the cheapest place, whatever that saves.
+ * The move begins changeover + return_hold before the node must save and leave (rank_leave_us). So
+ * its replacement is ready before it drains. The budget does not bind, nor does rebalance.enabled.
  */
 #ifndef CORE_FLEET_MOVE_H
 #define CORE_FLEET_MOVE_H
@@ -29,6 +33,7 @@ struct fleet_rebalance fleet_rebalance_of(const struct fleet_spec *f);
 struct fleet_move_policy {
 	const struct supply_policy *supply;
 	int64_t rest_us; /* expected rest of a node's use */
+	const struct rank_policy *rank; /* NULL: no pool ends */
 };
 
 /* A node that the fleet counts, as fleet_ask.have does. */
@@ -38,6 +43,7 @@ struct fleet_move_node {
 	const char *fixed; /* the reason why it may not move; NULL = none */
 	int64_t ready_us; /* ready since */
 	int64_t price_micros; /* per hour, what it costs */
+	int64_t ends_us; /* its capacity ends, such as a capacity block; 0 = it does not */
 	/* with a job: its save, and its restart on a ready node */
 	int64_t save_us, restart_us, checkpoint_bytes;
 	const struct resource_ask *asks; /* of the job; none = any pool of the fleet suits */
@@ -72,6 +78,7 @@ struct fleet_move {
 	size_t node; /* in fleet_move_in.nodes */
 	const struct score *here, *to; /* here NULL: the pool cannot be scored */
 	bool now; /* begins now; else why says what it waits for */
+	bool ends; /* its pool ends: it begins whatever it saves and the budget says */
 	int64_t hourly_micros, risk_micros; /* saved per hour; of that, by less risk */
 	int64_t rest_us;
 	int64_t both_micros, restart_micros, egress_micros;
@@ -92,6 +99,10 @@ struct fleet_moves {
 	size_t weighed; /* pairs of node and pool */
 };
 void fleet_moves_choose(struct arena *a, const struct fleet_move_in *in, struct fleet_moves *ret);
+
+/* Returns whether a node there must be replaced now, because its capacity ends. */
+bool fleet_move_ends(const struct fleet_move_policy *p, int64_t ends_us, int64_t save_us,
+    int64_t now_us);
 
 /* The move as a decision stores it: the keys of a job's move, and every term. */
 json_t *fleet_move_json(const struct fleet_move_in *in, const struct fleet_move *m);

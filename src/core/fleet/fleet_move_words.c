@@ -17,11 +17,14 @@ const char *fleet_move_never(const struct fleet_movement *x, size_t node)
 	if (n->fixed != NULL) {
 		return n->fixed;
 	}
-	if (in->ask->spec->rebalance.off) {
-		return "rebalance.enabled is false";
-	}
 	if (i == NULL || i->held <= 0) {
 		return "the fleet does not count it";
+	}
+	if (fleet_node_ends(x, node)) {
+		return NULL;
+	}
+	if (in->ask->spec->rebalance.off) {
+		return "rebalance.enabled is false";
 	}
 	market = i->offer != NULL ? i->offer->market : i->have->market;
 	if (in->return_only && market != SPOT_MARKET_ON_DEMAND) {

@@ -175,6 +175,13 @@ struct fleet_ask {
  * not know its real jobs. */
 void fleet_job(const struct fleet_spec *f, struct job_spec *ret);
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret);
+/* A fleet waits for spot as a job does (supply_choose). Once its spot launches were refused for
+ * longer than the patience, takes the spot pools out of the scores and returns the reason. Else
+ * returns NULL. in: now_us, and queued_us of the first refusal; 0 = none. */
+struct supply_in;
+struct supply_policy;
+const char *fleet_spot_given_up(struct arena *a, struct score *scores, size_t *n,
+    const struct supply_in *in, const struct supply_policy *p);
 /* Returns the plan as it is shown and stored: the nodes of each pool with the reason, the sums and
  * the bound. It lists the missing nodes and the limits that bind. */
 json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p);

@@ -141,6 +141,18 @@ struct fleet_movement {
 
 /* The saving beyond the cost and the margin. */
 double fleet_move_net(const struct fleet_move_in *in, const struct fleet_move *m);
+/* Fills the terms of a move from one pool to another, one node of `from` being out of the model. */
+void fleet_pair_fill(const struct fleet_movement *x, size_t node, const struct fleet_item *from,
+    const struct fleet_item *to, struct fleet_move *ret);
+/* Returns whether the model allows a node more of `to` and keeps x->was. One of `from` is out. */
+bool fleet_pair_keeps(struct fleet_movement *x, const struct fleet_item *to);
+bool fleet_job_suits(const struct fleet_movement *x, const struct fleet_move_node *n,
+    const struct offer *o);
+void fleet_kept_read(struct fleet_movement *x);
+/* fleet_ends.c */
+bool fleet_node_ends(const struct fleet_movement *x, size_t node);
+/* Moves the nodes whose capacity ends. */
+void fleet_endings_choose(struct fleet_movement *x, struct fleet_moves *ret);
 /* Returns why the node may not move at all; NULL = it may. */
 const char *fleet_move_never(const struct fleet_movement *x, size_t node);
 /* Returns why the move does not begin now, beside those of so_far; NULL = it begins. */

@@ -87,15 +87,15 @@ struct fleet_hours fleet_hours_at(const struct fleet_scaling *s, const struct zo
 /* Reads "Mon-Fri 08:00" and "20:00". Returns false if they are no such texts. */
 NODISCARD bool fleet_window_read(const char *up, const char *down, struct fleet_window *w);
 
-/* A job that takes any fleet of its team, and one of these fleets. */
+/* A job that takes any fleet of its team, and one of these fleets that suits it. */
 struct fleet_any {
 	int64_t job_id, fleet_id;
-	bool suits; /* the fleet names the job's GPU */
-	int64_t free, grow; /* nodes: ready without work; that it may still add */
+	int64_t free; /* nodes that are ready without work */
+	int64_t grow, weight; /* room to grow, and the job's need; thousandths of its unit */
 };
 /* Chooses a fleet for each job, the first job first. The list is in the order of the jobs. A fleet
- * that suits goes first, then one with a free node, then the one that may grow most. Moves the
- * choices to the front of the list and returns their number. */
+ * with a free node goes first, then the one that may grow most. Moves the choices to the front of
+ * the list and returns their number. */
 size_t fleet_any_choose(struct arena *a, struct fleet_any *list, size_t n);
 
 struct fleet_size_node {

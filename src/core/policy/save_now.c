@@ -16,8 +16,9 @@ void save_now_judge(const struct save_now_in *in, struct save_now_out *ret)
 	double price = (double)in->price_micros, next = hours_of(MAX(in->next_us, INT64_C(0)));
 
 	*ret = (struct save_now_out){ .hours = fmin(next, HOURS_MAX) };
-	ret->odds = -expm1(-(in->hazard_per_hour * ret->hours +
-	    rise_within(&sibling_fitted, &in->rise, ret->hours)));
+	ret->odds = -expm1(-(double)MAX(in->nodes, 1) *
+	    (in->hazard_per_hour * ret->hours +
+		rise_within(&sibling_fitted, &in->rise, ret->hours)));
 	ret->cost_micros = llround(hours_of(MAX(in->save_us, INT64_C(0))) * price);
 	ret->loss_micros = llround(ret->odds * fmax(1 - in->notice_saves, 0) *
 	    hours_of(MAX(in->unsaved_us, INT64_C(0))) * price);

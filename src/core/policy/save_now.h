@@ -3,10 +3,11 @@
  * its time at the machine's price. Without it a reclaim before the next planned save loses the work
  * since the last one, unless its notice leaves time for a save:
  *
- *     odds = 1 - exp(-(hazard_per_hour * hours + rise within those hours))
+ *     odds = 1 - exp(-nodes * (hazard_per_hour * hours + rise within those hours))
  *     loss = odds * (1 - notice_saves) * unsaved * price
  *
- * hours: until the next planned save, at most one. Saves when the loss is above the cost.
+ * hours: until the next planned save, at most one. nodes: of a gang, since the loss of any rank
+ * loses the work of all. Saves when the loss is above the cost.
  */
 #ifndef CORE_SAVE_NOW_H
 #define CORE_SAVE_NOW_H
@@ -16,7 +17,8 @@
 struct save_now_in {
 	double hazard_per_hour; /* usual */
 	struct rise rise;
-	int64_t price_micros; /* of the machine, per hour */
+	int32_t nodes; /* 0 is one */
+	int64_t price_micros; /* of all machines, per hour */
 	int64_t unsaved_us; /* work since the last save */
 	int64_t save_us; /* time of a save */
 	int64_t next_us; /* until the next planned save; INT64_MAX = none */

@@ -1,5 +1,6 @@
 /* Bursts: after a reclaim, jobs on siblings save if that is worth it (core/policy/save_now.h). A
- * burst asks a job at most once. The job goes on, and a notice of its own may follow. */
+ * burst asks a job at most once. The job goes on, and a notice of its own may follow. The ranks of
+ * a gang save together, as one set. */
 #include "base/base.h"
 #include "core/policy/policy.h"
 #include "engine/job/job.h"
@@ -29,6 +30,7 @@ static struct save_now_in facts_of(const struct recon *r, const struct q_engine_
 	    : (double)p->save_s;
 	struct save_now_in in = { .hazard_per_hour = o->hazard,
 		.rise = o->rise,
+		.nodes = w->nodes,
 		.price_micros = w->price_micros,
 		.unsaved_us = unsaved,
 		.save_us = (int64_t)(save_s * (double)SPOT_US_PER_S),
@@ -50,14 +52,15 @@ static void save_write(struct recon *r, const struct q_engine_burst_due_row *w,
     const struct save_now_in *in, const struct save_now_out *out)
 {
 	AUTO(json)
-	json_t *inputs = json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}",
-	    "burst", (json_int_t)w->burst_id, "struck_us", (json_int_t)w->struck_us, "node",
-	    (json_int_t)w->node_id, "pool", (int)w->pool_id, "price_micros",
-	    (json_int_t)in->price_micros, "unsaved_us", (json_int_t)in->unsaved_us, "save_us",
-	    (json_int_t)in->save_us, "next_save_us",
-	    (json_int_t)(in->next_us == INT64_MAX ? -1 : in->next_us), "hazard_per_hour",
-	    in->hazard_per_hour, "raised_per_hour", rise_now(&sibling_fitted, &in->rise), "hours",
-	    out->hours, "notice_saves", in->notice_saves);
+	json_t *inputs =
+	    json_pack("{s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "burst",
+		(json_int_t)w->burst_id, "struck_us", (json_int_t)w->struck_us, "node",
+		(json_int_t)w->node_id, "pool", (int)w->pool_id, "nodes", (int)w->nodes,
+		"price_micros", (json_int_t)in->price_micros, "unsaved_us",
+		(json_int_t)in->unsaved_us, "save_us", (json_int_t)in->save_us, "next_save_us",
+		(json_int_t)(in->next_us == INT64_MAX ? -1 : in->next_us), "hazard_per_hour",
+		in->hazard_per_hour, "raised_per_hour", rise_now(&sibling_fitted, &in->rise),
+		"hours", out->hours, "notice_saves", in->notice_saves);
 	AUTO(json)
 	json_t *outcome =
 	    json_pack("{s:s, s:f, s:I, s:I}", "choice", "save", "odds", out->odds, "cost_micros",

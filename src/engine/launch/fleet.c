@@ -245,7 +245,7 @@ static void idle_give_back(struct recon *r, struct fleet_work *t, const struct f
 
 /* Returns true when the plan called for something. */
 static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f,
-    const struct fleet_ask *ask, int64_t nodes)
+    const struct fleet_ask *ask, int64_t nodes, const char *impatient)
 {
 	struct engine *e = r->e;
 	struct fleet_plan plan;
@@ -254,6 +254,8 @@ static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine
 	struct step *s;
 
 	fleet_plan_make(r->arena, ask, &plan);
+	plan.why =
+	    impatient != NULL ? arena_printf(r->arena, "%s; %s", impatient, plan.why) : plan.why;
 	shown = fleet_plan_json(ask, &plan);
 	for (size_t i = 0; i < plan.n; i++) {
 		offers_count(e, plan.picks[i].score->offer, plan.picks[i].nodes);
@@ -350,6 +352,7 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
 	struct fleet_seen is = seen_make(r, t, f);
 	struct score *scores;
+	const char *impatient;
 	int64_t nodes;
 
 	if (!fleet_again(seen_find(st, f->id), &is, engine_now(e)) ||
@@ -362,12 +365,15 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	}
 	fleet_job(spec, job);
 	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
+	impatient = fleet_spot_given_up(r->arena, scores, &ask.scores_n,
+	    &(struct supply_in){ .now_us = engine_now(e), .queued_us = f->refused_us },
+	    &e->conf.supply);
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = fleet_have(r, t, &have, &nodes);
 	fleet_have_score(r, job, have, ask.have_n);
 	ask.have = have;
-	if (!plan_do(r, t, f, &ask, nodes)) {
+	if (!plan_do(r, t, f, &ask, nodes, impatient)) {
 		seen_keep(st, &is);
 	}
 }
@@ -473,7 +479,8 @@ static void fleet_pass(struct recon *r, void *state)
 	STEP(s, engine_fleets,
 	    (&(struct q_engine_fleets){ .after_id = st->after,
 		.most = PAGE,
-		.spec_bytes = SPEC_BYTES }));
+		.spec_bytes = SPEC_BYTES,
+		.at_us = engine_now(r->e) }));
 }
 
 static void fleet_fini(void *state)

@@ -23,9 +23,9 @@ static void fleets_read(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		list[i] = (struct fleet_any){ .job_id = rows[i].job_id,
 			.fleet_id = rows[i].fleet_id,
-			.suits = rows[i].suits,
 			.free = rows[i].free,
-			.grow = rows[i].grow };
+			.grow = rows[i].grow,
+			.weight = rows[i].weight };
 	}
 	n = fleet_any_choose(r->arena, list, n);
 	for (size_t i = 0; i < n; i++) {

@@ -4,8 +4,9 @@
  * goes as soon as its replacement is ready. A node with a job drains when the replacement was ready
  * for return_hold, as if a person had asked for it. The job goes on there (bind.c).
  *
- * By itself the reconciler only moves nodes from on demand to spot. All other moves are asked for
- * (rebalance.c). Twice a minute it stores with each fleet why its nodes are where they are.
+ * By itself the reconciler only moves nodes from on demand to spot, and nodes whose capacity ends.
+ * All other moves are asked for (rebalance.c). Twice a minute it stores with each fleet why its
+ * nodes are where they are.
  */
 #include "base/base.h"
 #include "base/text/text.h"
@@ -218,6 +219,7 @@ static void due_read(struct step *s)
 
 static void fleet_move_pass(struct recon *r, void *state)
 {
+	const struct engine_conf *c = &r->e->conf;
 	struct step *s = step_new(r, pairs_read, NULL);
 
 	(void)state;
@@ -225,7 +227,9 @@ static void fleet_move_pass(struct recon *r, void *state)
 	s = step_new(r, due_read, NULL);
 	STEP(s, engine_fleet_moves_due,
 	    (&(struct q_engine_fleet_moves_due){ .shown_us = engine_now(r->e) - SHOWN_US,
-		.most = DUE_MOST }));
+		.most = DUE_MOST,
+		.ends_us = engine_now(r->e) + rank_leave_us(&c->rank, 0) + c->supply.changeover_us +
+		    c->supply.return_hold_us }));
 }
 
 const struct recon_kind fleet_move_kind = { .name = "fleet_move",

@@ -40,7 +40,7 @@ static int64_t job_end_us(const struct engine *e, const struct q_engine_fleet_mo
 }
 
 static const char *job_fixes(struct recon *r, const struct q_engine_fleet_move_nodes_row *n,
-    const struct fleet_move_node *m)
+    const struct fleet_move_node *m, bool ends)
 {
 	if (!n->runs) {
 		return arena_printf(r->arena, "its job j%" PRId64 " is about to leave", n->job_id);
@@ -50,7 +50,7 @@ static const char *job_fixes(struct recon *r, const struct q_engine_fleet_move_n
 		    "its job j%" PRId64 " saves nothing: a move would throw away its work",
 		    n->job_id);
 	}
-	if (n->has_deadline_us &&
+	if (n->has_deadline_us && !ends &&
 	    job_end_us(r->e, n) + m->save_us + m->restart_us > n->deadline_us) {
 		return arena_printf(r->arena, "its job j%" PRId64 " could miss its deadline",
 		    n->job_id);
@@ -59,7 +59,7 @@ static const char *job_fixes(struct recon *r, const struct q_engine_fleet_move_n
 }
 
 static const char *node_fixed(struct recon *r, const struct q_engine_fleet_move_nodes_row *n,
-    const struct fleet_move_node *m)
+    const struct fleet_move_node *m, bool ends)
 {
 	if (n->has_replaces_id && n->stands_in) {
 		return arena_printf(r->arena, "replaces n%" PRId64 ", which is still there",
@@ -71,7 +71,7 @@ static const char *node_fixed(struct recon *r, const struct q_engine_fleet_move_
 	if (n->used && !n->has_job_id) {
 		return "its last job is being settled";
 	}
-	return n->has_job_id ? job_fixes(r, n, m) : NULL;
+	return n->has_job_id ? job_fixes(r, n, m, ends) : NULL;
 }
 
 static void asks_read(struct recon *r, const struct q_engine_fleet_move_nodes_row *n,
@@ -95,16 +95,23 @@ static void asks_read(struct recon *r, const struct q_engine_fleet_move_nodes_ro
 	m->asks_n = err.rc == SPOT_OK ? m->asks_n : 0;
 }
 
+static struct fleet_move_policy move_policy(const struct engine *e)
+{
+	return (struct fleet_move_policy){ &e->conf.supply, e->conf.fleet_rest_us, &e->conf.rank };
+}
+
 static void node_fill(struct recon *r, const struct q_engine_fleet_move_nodes_row *n,
     struct fleet_move_node *ret)
 {
 	const struct offer *o = offer_find(r->e, n->pool_id);
 	const struct rank_policy *k = &r->e->conf.rank;
+	const struct fleet_move_policy policy = move_policy(r->e);
 
 	*ret = (struct fleet_move_node){ .node_id = n->id,
 		.job_id = n->has_job_id ? n->job_id : 0,
 		.pool_id = n->pool_id,
 		.ready_us = n->ready_us,
+		.ends_us = n->ends_us,
 		.price_micros = o != NULL ? o->price_micros : n->price_micros };
 	if (n->has_job_id) {
 		ret->save_us = n->save_us > 0 ? n->save_us : k->save_s * SPOT_US_PER_S;
@@ -113,7 +120,8 @@ static void node_fill(struct recon *r, const struct q_engine_fleet_move_nodes_ro
 		ret->checkpoint_bytes = n->checkpoint_bytes;
 		asks_read(r, n, ret);
 	}
-	ret->fixed = node_fixed(r, n, ret);
+	ret->fixed = node_fixed(r, n, ret,
+	    fleet_move_ends(&policy, ret->ends_us, ret->save_us, engine_now(r->e)));
 }
 
 static bool node_leaves(const struct q_engine_fleet_move_nodes_row *n)
@@ -211,7 +219,7 @@ static void moves_choose(struct recon *r, const struct fleet_moving *m, struct f
 	j->ask.spec = j->spec;
 	j->ask.have = j->have;
 	j->ask.hazards = e->offers.hazards;
-	j->policy = (struct fleet_move_policy){ &e->conf.supply, e->conf.fleet_rest_us };
+	j->policy = move_policy(e);
 	j->in.ask = &j->ask;
 	j->in.nodes = j->nodes;
 	j->in.policy = &j->policy;
@@ -258,7 +266,7 @@ static void replacement_want(struct recon *r, const struct fleet_judged *j,
 	    (&(struct q_engine_fleet_move_want){ .fleet_id = j->facts->id,
 		.version = j->facts->version,
 		.node_id = n->id,
-		.at_once = fleet_rebalance_of(j->spec).at_once,
+		.at_once = m->ends ? INT32_MAX : fleet_rebalance_of(j->spec).at_once,
 		.pool_id = to->pool_id,
 		.token = label->token,
 		.name = label->name,

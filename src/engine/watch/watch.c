@@ -252,43 +252,87 @@ static struct q_engine_notice_add_notice notice_row(struct engine *e, int64_t no
 		.raw = x->raw == NULL ? "" : x->raw };
 }
 
-static void notices_called(struct act *a)
+/* The end of capacity that was told of a machine; 0 = none. */
+static int64_t end_told(const struct spot_notices *o, const char *ref)
 {
-	struct asking *k = a->ctx;
-	const struct spot_notices *o = &k->notices;
-	struct q_engine_notice_add_notice *rows;
+	int64_t ends = 0;
+
+	for (size_t i = 0; i < o->n; i++) {
+		const struct spot_notice *x = &o->notices[i];
+
+		if (x->kind == SPOT_NOTICE_EXPIRY && x->deadline_us > 0 &&
+		    strcmp(x->ref, ref) == 0 && (ends == 0 || x->deadline_us < ends)) {
+			ends = x->deadline_us;
+		}
+	}
+	return ends;
+}
+
+static size_t ends_changed(const struct asking *k, struct q_engine_notice_add_node *ret)
+{
 	size_t n = 0;
 
-	k->place->noticing = false;
-	if (a->call.op.rc != SPOT_OK || o->n == 0) {
-		if (a->call.op.rc != SPOT_OK) {
-			log_warn("notices.failed", STR("provider", k->place->provider),
-			    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
-			    STR("error", a->call.op.err.text));
+	for (size_t r = 0; r < k->n; r++) {
+		int64_t ends = k->rows[r].market == SPOT_MARKET_RESERVED
+		    ? end_told(&k->notices, k->rows[r].ref)
+		    : 0;
+
+		if (ends != k->rows[r].ends_us) {
+			ret[n++] = (struct q_engine_notice_add_node){ k->rows[r].id, ends };
 		}
-		act_end(a);
-		return;
 	}
-	rows = arena_array(a->arena, o->n, sizeof(*rows));
+	return n;
+}
+
+static size_t notices_due(const struct act *a, const struct asking *k,
+    struct q_engine_notice_add_notice *ret)
+{
+	const struct spot_notices *o = &k->notices;
+	size_t n = 0;
+
 	for (size_t i = 0; i < o->n; i++) {
 		const struct spot_notice *x = &o->notices[i];
 
 		for (size_t r = 0; r < k->n; r++) {
 			if (strcmp(k->rows[r].ref, x->ref) == 0) {
 				if (notice_is_due(a->e, x, k->rows[r].save_us)) {
-					rows[n++] = notice_row(a->e, k->rows[r].id, x);
+					ret[n++] = notice_row(a->e, k->rows[r].id, x);
 				}
 				break;
 			}
 		}
 	}
-	if (n == 0) {
+	return n;
+}
+
+static void notices_called(struct act *a)
+{
+	struct asking *k = a->ctx;
+	struct q_engine_notice_add_notice *rows;
+	struct q_engine_notice_add_node *nodes;
+	size_t n, nodes_n;
+
+	k->place->noticing = false;
+	if (a->call.op.rc != SPOT_OK) {
+		log_warn("notices.failed", STR("provider", k->place->provider),
+		    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+		    STR("error", a->call.op.err.text));
+		act_end(a);
+		return;
+	}
+	rows = arena_array(a->arena, k->notices.n + 1, sizeof(*rows));
+	nodes = arena_array(a->arena, k->n + 1, sizeof(*nodes));
+	n = notices_due(a, k, rows);
+	nodes_n = ends_changed(k, nodes);
+	if (n == 0 && nodes_n == 0) {
 		act_end(a);
 		return;
 	}
 	ACT_WRITE(a, engine_notice_add,
 	    (&(struct q_engine_notice_add){ .notice = rows,
 		.notice_n = n,
+		.node = nodes,
+		.node_n = nodes_n,
 		.at_us = engine_now(a->e),
 		.fence = a->epoch }));
 }

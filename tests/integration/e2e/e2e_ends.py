@@ -19,7 +19,7 @@ CLEARS_S = 30 * 60  # EC2 ends the machines of a block so long before its end da
 class Ends(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1",
                "settings": {"provider aws": {"reservations": "on"}, "market": {"pools": "2s", "signals": "1s", "on_demand": "2s"},
-                            "rank": {"ends_margin_s": str(MARGIN_S), "save_s": "1"}}}
+                            "engine": {"changeover": "15s"}, "rank": {"ends_margin_s": str(MARGIN_S), "save_s": "1"}}}
 
     def block(self, **more):
         w = self.world
@@ -47,14 +47,19 @@ class Ends(e2e.Case):
         fleet = w.ctl("fleet", "create", "-", "-o", "name", text=FLEET)
         first = w.until("the fleet has its machine", 60, lambda: self.ready(fleet))
         self.assertEqual(first["pool"]["id"], pool["id"])
-        w.sim("POST", "/aws/reservation", {"extend": block, "ends_in_s": CLEARS_S + 30})
-        second = w.until("the fleet has another machine", 90, lambda: self.ready(fleet, first))
+        w.sim("POST", "/aws/reservation", {"extend": block, "ends_in_s": CLEARS_S + 60})
+        second = w.until("the fleet has another machine", 120, lambda: self.ready(fleet, first))
         self.assertNotEqual(second["pool"]["market"], "reserved")
         w.sim_wait("terminated", instance=first["ref"])
         self.assertEqual(w.instance(first["ref"])["ended_by"], "api", "it was still there when the block was cleared")
+        self.assertLess(self.time_of(second, "READY"), self.time_of(first, "DRAINING", "TERMINATING"), "it drained first")
         w.sim("POST", "/aws/reservation", {"cancel": block})
         w.ctl("fleet", "rm", fleet)
         w.await_gone()
+
+    def time_of(self, node, *states):
+        events = self.world.api("GET", "/v1/events?node=%s&limit=200" % node["id"])["items"]
+        return min(e["at"] for e in events if e["now"] in states)
 
     def ready(self, fleet, other=None):
         nodes = self.world.nodes(query="&fleet=" + fleet)

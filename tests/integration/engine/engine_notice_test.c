@@ -104,14 +104,14 @@ static void test_two_events_of_a_machine_are_one_notice_for_the_first_of_them(vo
 #define ASKED "SELECT count(*) FROM attempt WHERE save_asked_us IS NOT NULL"
 
 /* Two machines in one zone and one in another, whose jobs have not saved for two minutes. */
-static void burst_world(struct world *w)
+static void burst_world_of(struct world *w, const char *second)
 {
 	world_reset(w, true);
 	w->conf.reclaim_cool_us = 1000; /* only the rise keeps others away */
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
-	world_job(w, "{\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
+	world_job(w, second);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	world_pool(w, "z2", "a1", "spot", 1005000);
 	world_pool(w, "z3", "other", "spot", 1300000);
@@ -127,10 +127,16 @@ static void burst_world(struct world *w)
 	world_sql(w, "UPDATE attempt SET started_us = started_us - 600000000");
 }
 
+static void burst_world(struct world *w)
+{
+	burst_world_of(w, "{\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
+}
+
 static void first_struck(struct world *w)
 {
 	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s",
-	    world_text(w, "SELECT ref FROM node ORDER BY id LIMIT 1"));
+	    world_text(w,
+		"SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.job_id = 1"));
 	world_until(w, LIMIT, "SELECT count(*) FROM pool_reclaim");
 }
 
@@ -209,6 +215,32 @@ static void test_a_reclaim_of_long_ago_or_of_another_kind_asks_nobody(void **sta
 	world_succeed(w);
 }
 
+static void test_after_a_reclaim_all_ranks_of_a_sibling_gang_save_as_a_set(void **state)
+{
+	struct world *w = *state;
+
+	burst_world_of(w,
+	    "{\"num_nodes\":3,\"checkpoint\":{\"path\":\"c\",\"interval_off\":true}}");
+	world_for(w, 200);
+	assert_int_equal(world_int(w, ASKED), 0);
+	first_struck(w);
+	world_until(w, LIMIT, ASKED);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE job_id = 2 AND save_asked_us IS "
+			     "NOT NULL AND desired = 'run' AND version > 1"),
+	    3);
+	assert_int_equal(world_int(w, "SELECT count(DISTINCT save_asked_us) FROM attempt"), 1);
+	/* The machines of all ranks count, and the loss of any. */
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'burst_save' AND job_id = "
+			     "2 AND inputs->>'nodes' = '3' AND (inputs->>'price_micros')::int8 = "
+			     "3000000"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM burst_save"), 1);
+	world_cancel(w);
+	world_check_end(w);
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
@@ -217,6 +249,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_two_events_of_a_machine_are_one_notice_for_the_first_of_them),
 		cmocka_unit_test(test_a_notice_of_the_control_plane_counts_for_the_named_machine),
 		cmocka_unit_test(test_after_a_reclaim_a_sibling_saves_once_and_goes_on),
+		cmocka_unit_test(test_after_a_reclaim_all_ranks_of_a_sibling_gang_save_as_a_set),
 		cmocka_unit_test(test_a_reclaim_of_long_ago_or_of_another_kind_asks_nobody),
 	};
 

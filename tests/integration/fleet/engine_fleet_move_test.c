@@ -305,6 +305,68 @@ static void test_a_fleet_that_shrinks_gives_back_a_node_and_its_replacement(void
 	world_check_end(w);
 }
 
+static void test_a_node_of_a_block_that_ends_drains_once_another_is_ready(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "reserved", 1000000);
+	w->cloud.block_ends_us = world_us() + 24 * SPOT_US_PER_HOUR;
+	w->conf.supply.changeover_us = 20 * SPOT_US_PER_S;
+	world_start(w);
+	fleet_of(w, 2, "{\"pools_min\":1,\"rebalance\":{\"at_once\":1}}");
+	fleet_job(w, "{}");
+	world_until_job(w, "RUNNING");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	world_pool(w, "z2", "a1", "spot", 2000000);
+	world_for(w, 500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 2);
+	/* The end comes near: two replacements at once, and then the drain. */
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE ends_us > 0");
+	w->cloud.block_ends_us = world_us() + rank_leave_us(&w->conf.rank, 0) + 20 * SPOT_US_PER_S;
+	world_until(w, LIMIT,
+	    "SELECT (count(*) = 2 AND count(*) FILTER (WHERE state = 'READY' AND replaces_id IS "
+	    "NOT NULL) = 2)::int FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+			     "n.state = 'READY' AND p.market = 'spot'"),
+	    2);
+	launched_before_drained(w);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND why LIKE "
+			     "'its pool ends in %'"),
+	    2);
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE job_id = 1 AND epoch = 2");
+	assert_true(world_int(w,
+	    "SELECT restore_id IS NOT NULL FROM attempt WHERE job_id = 1 AND epoch = 2"));
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_exit_all(w);
+	world_check_end(w);
+}
+
+/* The cooldowns are so short that spot is always worth a try. */
+static void test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patience(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.cool_min_us = w->conf.cool_max_us = 1;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z1", "a1", "on_demand", 3000000);
+	cloud_sell_out(&w->cloud, "z1/a1/spot");
+	world_start(w);
+	fleet_of(w, 2, "{\"pools_min\":1,\"rebalance\":{\"enabled\":false}}");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) > 0 FROM node n JOIN decision d ON d.node_id = n.id "
+			     "WHERE n.state = 'READY' AND d.why LIKE 'no spot for %fail over to "
+			     "on-demand; %' AND n.created_us - 200000 >= (SELECT min(created_us) "
+			     "FROM node WHERE state = 'FAILED')"),
+	    1);
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_check_end(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(int argc, char **argv)
 {
@@ -318,6 +380,8 @@ int main(int argc, char **argv)
 		T(test_a_kill_at_any_time_of_a_move_leaves_the_fleet_whole),
 		T(test_a_job_that_saves_nothing_keeps_its_node),
 		T(test_a_fleet_that_shrinks_gives_back_a_node_and_its_replacement),
+		T(test_a_node_of_a_block_that_ends_drains_once_another_is_ready),
+		T(test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patience),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

@@ -74,6 +74,55 @@ static void test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero(void **state)
 	world_check_end(w);
 }
 
+/* A job of another GPU, or of more GPUs than a node of the fleet has, is no demand. */
+static void test_a_job_whose_gpu_does_not_suit_makes_no_fleet_grow(void **state)
+{
+	static const char other[] = "{\"asks\":[{\"gpus\":[{\"gpu\":\"%s\",\"milli\":%d}]}]}";
+	struct world *w = scaled_world(state, "{}");
+	char extra[96];
+
+	(void)snprintf(extra, sizeof(extra), other, "H100", 1000);
+	world_sql(w, "BEGIN");
+	(void)world_job(w, extra);
+	(void)snprintf(extra, sizeof(extra), other, "A100", 8000);
+	(void)world_job(w, extra);
+	world_sql(w, "UPDATE job SET fleet_id = 1; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 0 AND size_rule = 'first'");
+	world_for(w, 1000);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 0);
+	(void)snprintf(extra, sizeof(extra), other, "A100-80GB", 1000);
+	world_sql(w, "BEGIN");
+	(void)world_job(w, extra);
+	world_sql(w, "UPDATE job SET fleet_id = 1; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE size = 1 AND size_rule = 'queue'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
+	world_cancel(w);
+	world_check_end(w);
+}
+
+/* A fleet of two GPUs in all takes one job of two, or two of one. */
+static void test_a_fleet_that_counts_gpus_has_room_by_gpus(void **state)
+{
+	struct world *w = scaled_world(state, "{\"unit\":\"gpus\",\"max\":2}");
+
+	world_sql(w,
+	    "UPDATE pool SET gpu_milli = 2000; UPDATE fleet SET spec = jsonb_set(spec, "
+	    "'{asks,0,gpus,0,milli}', '2000'); BEGIN");
+	for (int i = 0; i < 2; i++) {
+		(void)world_job(w,
+		    "{\"fleet\":\"any\",\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":2000}]}]"
+		    "}");
+	}
+	world_sql(w, "UPDATE job SET fleet_any = true; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND fleet_id = 1");
+	world_for(w, 600);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE fleet_id = 1"), 1);
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 2);
+	world_cancel(w);
+	world_check_end(w);
+}
+
 static void test_max_bounds_what_the_queue_asks_for(void **state)
 {
 	struct world *w = scaled_world(state, "{}");
@@ -272,6 +321,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero),
 		T(test_max_bounds_what_the_queue_asks_for),
+		T(test_a_job_whose_gpu_does_not_suit_makes_no_fleet_grow),
+		T(test_a_fleet_that_counts_gpus_has_room_by_gpus),
 		T(test_the_node_that_idles_longest_goes_first),
 		T(test_demand_from_outside_holds_for_its_time),
 		T(test_a_schedule_opens_closes_and_an_expiry_ends_it),

@@ -7,8 +7,16 @@ enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notice
 	struct cloud *k = self;
 	size_t each = k->notice_at_us[1] != 0 ? 2 : 1;
 
-	a->notices = arena_array(c->arena, each, sizeof(*a->notices));
+	a->notices = arena_array(c->arena, each + a->instances_n, sizeof(*a->notices));
 	for (size_t i = 0; i < a->instances_n; i++) {
+		if (k->block_ends_us != 0 && a->instances[i].key.market == SPOT_MARKET_RESERVED) {
+			a->notices[a->n++] = (struct spot_notice){ .ref = arena_strdup(c->arena,
+								       a->instances[i].ref),
+				.kind = SPOT_NOTICE_EXPIRY,
+				.deadline_us = k->block_ends_us,
+				.source = "fake-block",
+				.raw = "" };
+		}
 		for (size_t n = 0; n < each && strcmp(a->instances[i].ref, k->notice_ref) == 0;
 		     n++) {
 			a->notices[a->n++] =

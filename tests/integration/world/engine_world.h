@@ -68,6 +68,7 @@ struct cloud {
 	int blind_terminates; /* so many terminates do not find their machine, which lives on */
 	bool blind_by_list; /* and say so since a list lacked it */
 	/* a terminated instance goes on stopping until the test says it is gone */
+	int64_t block_ends_us; /* told of all reserved machines; 0 = never */
 	bool ends_slowly;
 	/* identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
 	bool verifies;

@@ -1,10 +1,12 @@
 -- Fleets: their nodes, missing nodes and surplus.
 
 -- Column spec is set for the first rows that fit into spec_bytes, and always for the very first.
+-- Column refused_us: the time of the first spot node that was refused since a node last became
+-- ready; 0 = none within a day.
 -- name: engine_fleets
--- params: after_id int8, most int8, spec_bytes int8
+-- params: after_id int8, most int8, spec_bytes int8, at_us int8
 -- rows: many id int8, name text, spec text?, state fleet_state, version int8, team text,
---   project text, size int4?
+--   project text, size int4?, refused_us int8
 -- writes: no
 WITH RECURSIVE x AS MATERIALIZED (
 	SELECT id, name, state, version, team, project, size FROM fleet
@@ -16,7 +18,14 @@ WITH RECURSIVE x AS MATERIALIZED (
 	UNION ALL SELECT t.i + 1, f.id, y.spec, t.bytes + octet_length(y.spec)
 	FROM t CROSS JOIN o JOIN fleet f ON f.id = o.ids[t.i + 1] CROSS JOIN LATERAL (SELECT f.spec::text AS spec OFFSET 0) y WHERE t.bytes < $3
 )
-SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
+SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size,
+	coalesce((SELECT min(n.created_us) FROM node n JOIN pool p ON p.id = n.pool_id
+		WHERE n.fleet_id = x.id AND n.state = 'FAILED' AND p.market = 'spot'
+			AND n.replaces_id IS NULL AND n.created_us BETWEEN $4 - 86400000000 AND $4
+			AND n.end_cause NOT IN ('unwanted', 'released')
+			AND n.id > coalesce((SELECT max(r.id) FROM node r
+				WHERE r.fleet_id = x.id AND r.ready_us IS NOT NULL), 0)), 0)
+FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
 
 -- In the order of the fleets. Column stands_in: the node that it replaces still counts. PostgreSQL
 -- hashes the set of IN once for all nodes.

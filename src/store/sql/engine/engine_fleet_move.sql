@@ -2,13 +2,14 @@
 -- old one leaves, both count as one node of the fleet (function node_stands_in).
 
 -- Returns the fleets to judge. Column shows: its reasons were stored before shown_us. Column
--- returns: it has ready nodes on demand beyond its floor. A floor in per cent counts as none.
+-- returns: it has ready nodes on demand beyond its floor, or one whose capacity ends by ends_us.
+-- Two saves come off that time. A floor in per cent counts as none.
 -- name: engine_fleet_moves_due
--- params: shown_us int8, most int8
+-- params: shown_us int8, most int8, ends_us int8
 -- rows: many id int8, shows bool, returns bool
 -- writes: no
 SELECT x.id, x.shows, x.returns FROM (
-	SELECT f.id, f.moves_us < $1 AS shows, f.moves_us, d.n > CASE
+	SELECT f.id, f.moves_us < $1 AS shows, f.moves_us, e.there OR d.n > CASE
 			WHEN coalesce((f.spec->>'on_demand_floor_pm')::int8, 0) > 0 THEN 0
 			ELSE coalesce((f.spec->>'on_demand_floor')::int8, 0) END AS returns
 	FROM fleet f CROSS JOIN LATERAL (SELECT count(*) AS n
@@ -16,6 +17,13 @@ SELECT x.id, x.shows, x.returns FROM (
 		WHERE n.fleet_id = f.id AND n.state = 'READY' AND p.market = 'on_demand'
 			AND NOT EXISTS (SELECT FROM node r WHERE r.replaces_id = n.id AND r.state IN
 				('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY'))) d
+	CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM node n
+		LEFT JOIN attempt a ON a.node_id = n.id AND a.ended_us IS NULL
+		LEFT JOIN job j ON j.id = a.job_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
+		WHERE n.fleet_id = f.id AND n.state = 'READY' AND n.ends_us > 0
+			AND n.ends_us - 2 * coalesce(c.committed_us - c.created_us, 0) <= $3
+			AND NOT EXISTS (SELECT FROM node r WHERE r.replaces_id = n.id AND r.state IN
+				('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY'))) AS there) e
 	WHERE f.state = 'ACTIVE') x
 WHERE x.shows OR x.returns ORDER BY x.moves_us, x.id LIMIT $2
 
@@ -59,7 +67,7 @@ FROM fleet x, f WHERE x.id = $1 AND x.state = 'ACTIVE'
 -- params: id int8
 -- rows: many id int8, pool_id int4, state node_state, provider text, region text, zone text,
 --   market market, gpu_milli int4, price_micros int8, ready_us int8, used bool, stands_in bool,
---   replaces_id int8?, replacement_id int8?, replacement_state node_state?,
+--   ends_us int8, replaces_id int8?, replacement_id int8?, replacement_state node_state?,
 --   replacement_ready_us int8?, job_id int8?, runs bool, has_path bool, interruptible bool,
 --   asks text?, save_us int8, checkpoint_bytes int8, restart_us int8, work_s int8,
 --   steps_start int8, steps_done int8, steps_total int8, created_us int8, started_us int8?,
@@ -68,7 +76,7 @@ FROM fleet x, f WHERE x.id = $1 AND x.state = 'ACTIVE'
 SELECT n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli,
 	n.price_micros, coalesce(n.ready_us, 0), EXISTS (SELECT FROM attempt u
 		WHERE u.node_id = n.id AND (u.ended_us IS NULL OR NOT u.settled)),
-	node_stands_in(n), n.replaces_id, r.id, r.state, r.ready_us, j.id,
+	node_stands_in(n), n.ends_us, n.replaces_id, r.id, r.state, r.ready_us, j.id,
 	coalesce(a.desired = 'run' AND j.state IN ('STARTING', 'RUNNING')
 		AND j.cancel_us IS NULL, false),
 	j.spec #>> '{checkpoint,path}' IS NOT NULL,

@@ -1,8 +1,9 @@
 -- The size of fleets that follows demand.
 
--- The queue counts no more jobs than the fleet can have units. A job that begins later waits from
--- then on. Column nodes: [state, used, idle since, GPU, thousandths of GPUs] of each node. One
--- statement reads queue and nodes, so that a job that gets a node counts once.
+-- The queue counts no more jobs than the fleet can have units, and none whose GPU is not the
+-- fleet's. A job that begins later waits from then on. Column nodes: [state, used, idle since, GPU,
+-- thousandths of GPUs] of each node. One statement reads queue and nodes, so that a job that gets a
+-- node counts once.
 -- name: engine_fleet_sizes
 -- params: after_id int8, most int8, at_us int8
 -- rows: many id int8, name text, team text, version int8, created_us int8, scaling text,
@@ -26,7 +27,7 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'
 	FROM (SELECT greatest(j.queued_us, j.not_before_us) AS since,
 			coalesce((j.spec #>> '{asks,0,gpus,0,milli}')::int8, 1000) AS milli
 		FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED' AND j.cancel_us IS NULL
-			AND coalesce(j.not_before_us, 0) <= $3
+			AND coalesce(j.not_before_us, 0) <= $3 AND fleet_suits(f.spec, j.spec)
 		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8) x) q
 CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state,
 		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
@@ -82,35 +83,47 @@ WHERE id = $1 AND version = $2 AND size IS NOT DISTINCT FROM $3 AND demand_versi
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 RETURNING id
 
--- Jobs that take any fleet of their team, each with the active fleets of that team that have room.
--- Column free: ready nodes without work. Column grow: nodes that the fleet may still add. The
--- needs of jobs that named the fleet are taken off.
+-- Jobs that take any fleet of their team, each with the active fleets of that team that suit it and
+-- have room. Column free: ready nodes without work. Column grow: what the fleet may still add, in
+-- thousandths of its unit. Column weight: what the job adds. The needs of jobs that named the fleet
+-- are taken off.
 -- name: engine_fleet_any
 -- params: most int8
--- rows: many fleet_id int8, job_id int8, suits bool, free int8, grow int8
+-- rows: many fleet_id int8, job_id int8, free int8, grow int8, weight int8
 -- writes: no
 WITH f AS MATERIALIZED (
 	SELECT f.id, f.team, f.spec, coalesce((f.spec->'scaling'->>'max')::int8,
-			greatest((f.spec->>'nodes')::int8, (f.spec->>'gpus')::int8)) AS most
+			greatest((f.spec->>'nodes')::int8, (f.spec->>'gpus')::int8)) AS most,
+		coalesce(f.spec->'scaling'->>'unit' = 'gpus', (f.spec->>'gpus')::int8 > 0, false)
+			AS by_gpus
 	FROM fleet f WHERE f.state = 'ACTIVE' AND EXISTS (SELECT FROM job j WHERE j.team = f.team
 		AND j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.fleet_any
 		AND j.fleet_id IS NULL)
 ), g AS MATERIALIZED (
-	SELECT f.*, n.idle - q.jobs AS free, f.most - n.live - greatest(q.jobs - n.idle, 0) AS grow
-	FROM f, LATERAL (SELECT count(*) AS live, count(*) FILTER (WHERE n.state = 'READY'
-			AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
-				AND (a.ended_us IS NULL OR NOT a.settled))) AS idle
-		FROM node n WHERE n.fleet_id = f.id
-			AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) n,
-		LATERAL (SELECT count(*) AS jobs FROM (SELECT FROM job j WHERE j.fleet_id = f.id
-			AND j.state = 'QUEUED' AND j.cancel_us IS NULL LIMIT f.most) x) q
+	SELECT f.*, n.idle - q.jobs AS free,
+		1000 * f.most - n.live - greatest(q.milli - n.idle_milli, 0) AS grow
+	FROM f, LATERAL (SELECT coalesce(sum(x.milli), 0)::int8 AS live,
+			count(*) FILTER (WHERE x.idle) AS idle,
+			coalesce(sum(x.milli) FILTER (WHERE x.idle), 0)::int8 AS idle_milli
+		FROM (SELECT CASE WHEN f.by_gpus THEN p.gpu_milli ELSE 1000 END AS milli,
+				n.state = 'READY' AND NOT EXISTS (SELECT FROM attempt a
+				WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
+				AS idle
+			FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.fleet_id = f.id AND
+			n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) x) n,
+		LATERAL (SELECT count(*) AS jobs, coalesce(sum(x.milli), 0)::int8 AS milli
+		FROM (SELECT CASE WHEN f.by_gpus THEN coalesce((j.spec #>>
+				'{asks,0,gpus,0,milli}')::int8, 1000) ELSE 1000 END AS milli
+			FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED'
+				AND j.cancel_us IS NULL LIMIT f.most) x) q
 )
-SELECT g.id, j.id, EXISTS (SELECT FROM jsonb_array_elements(g.spec->'asks') x,
-		jsonb_array_elements(x->'gpus') y WHERE y->>'gpu' = j.gpu), g.free, g.grow
-FROM g, LATERAL (SELECT j.id, j.queued_us, coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu
+SELECT g.id, j.id, g.free, g.grow, CASE WHEN g.by_gpus THEN j.milli ELSE 1000 END
+FROM g, LATERAL (SELECT j.id, j.queued_us,
+		coalesce((j.spec #>> '{asks,0,gpus,0,milli}')::int8, 1000) AS milli
 	FROM job j WHERE j.team = g.team AND j.state = 'QUEUED' AND j.cancel_us IS NULL
-		AND j.fleet_any AND j.fleet_id IS NULL
-	ORDER BY j.queued_us LIMIT least(greatest(g.free, 0) + greatest(g.grow, 0), $1)) j
+		AND j.fleet_any AND j.fleet_id IS NULL AND fleet_suits(g.spec, j.spec)
+	ORDER BY j.queued_us
+	LIMIT least(greatest(g.free, 0) + (greatest(g.grow, 0) + 999) / 1000, $1)) j
 ORDER BY j.queued_us, j.id, g.id LIMIT $1 * 10
 
 -- Gives jobs the fleets that were chosen for them.

@@ -33,14 +33,14 @@ GROUP BY 1, 2
 -- name: engine_watch_refs
 -- params: provider text, region text, after int8, most int8
 -- rows: many id int8, ref text, state node_state, market market, zone text, instance_type text,
---   spot_request text, launched_us int8, gone_seen int4, save_us int8, ran bool
+--   spot_request text, launched_us int8, gone_seen int4, save_us int8, ran bool, ends_us int8
 -- writes: no
 -- lane: long
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen,
 	CASE WHEN p.market = 'reserved' THEN coalesce((SELECT c.committed_us - c.created_us
 		FROM node_serves(n) s JOIN job j ON j.id = s.job_id
 		JOIN checkpoint c ON c.id = j.checkpoint_id), 0) ELSE 0 END,
-	n.ready_us IS NOT NULL
+	n.ready_us IS NOT NULL, n.ends_us
 FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 	AND p.provider = $1 AND p.region = $2 AND n.id > $3
@@ -289,12 +289,19 @@ DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
 -- A machine may have several events of one kind at a time (EC2: a reboot and a retirement). The
--- earliest counts.
+-- earliest counts. Param node: ends of capacity that the provider told, 0 where it tells none any
+-- more.
 -- name: engine_notice_add
--- params: notice[], at_us int8, fence int8
+-- params: notice[], at_us int8, fence int8, node[]
 -- rows_in: notice (node_id int8, kind text, deadline_us int8, source text, raw text)
+-- rows_in: node (id int8, ends_us int8)
 -- rows: none
 -- writes: yes
+WITH n AS (
+	UPDATE node SET ends_us = x.ends FROM unnest($8, $9) x (id, ends)
+	WHERE node.id = x.id AND node.state NOT IN ('GONE', 'FAILED')
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
+)
 INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
 SELECT DISTINCT ON (s.id, s.kind) s.id, s.kind, s.deadline, s.source, s.raw, $6
 FROM unnest($1, $2, $3, $4, $5) s (id, kind, deadline, source, raw)

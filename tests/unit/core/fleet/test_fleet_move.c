@@ -13,7 +13,8 @@
 #define NODES_MAX 200
 
 static struct supply_policy supply;
-static struct fleet_move_policy rules = { &supply, 8 * HOUR };
+static struct rank_policy ranks;
+static struct fleet_move_policy rules = { &supply, 8 * HOUR, &ranks };
 
 struct moving {
 	struct made x;
@@ -52,6 +53,7 @@ static void paper(struct arena *a, struct moving *m, const int64_t *prices,
 
 	*m = (struct moving){ 0 };
 	supply_policy_default(&supply);
+	rank_policy_default(&ranks);
 	m->x.n = n;
 	m->x.f = (struct fleet_spec){ .asks = &res,
 		.asks_n = 1,
@@ -101,6 +103,7 @@ static void paper(struct arena *a, struct moving *m, const int64_t *prices,
 
 #define SPOT SPOT_MARKET_SPOT
 #define ON_DEMAND SPOT_MARKET_ON_DEMAND
+#define RESERVED SPOT_MARKET_RESERVED
 
 /* ---- on paper -------------------------------------------------------------------------------- */
 
@@ -288,6 +291,64 @@ static void test_a_return_goes_from_on_demand_to_spot_alone(void **state)
 }
 
 /* A fleet in one pool spreads although nothing becomes cheaper. */
+/* Changeover 4 min, hold 5 min; two saves of 20 s and a margin of 5 min before the end. */
+#define LEAVES_S (9 * 60 + 40 + 5 * 60)
+
+static void test_a_node_whose_pool_ends_is_replaced_in_time_whatever_it_costs(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static struct moving m;
+	struct fleet_moves out;
+
+	(void)state;
+	paper(a, &m, (int64_t[]){ 1000000, 1000000, 5000000, 4000000 },
+	    (enum spot_market[]){ RESERVED, RESERVED, ON_DEMAND, SPOT }, 4, 2);
+	m.x.f.rebalance = (struct fleet_rebalance){ .off = true, .at_once = 1, .per_zone = 1 };
+	m.nodes[0].ends_us = m.nodes[1].ends_us = NOW + (LEAVES_S + 1) * SPOT_US_PER_S;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 0);
+	m.nodes[0].ends_us = m.nodes[1].ends_us = NOW + LEAVES_S * SPOT_US_PER_S;
+	m.x.o[0].ends_us = m.x.o[1].ends_us = m.nodes[0].ends_us;
+	m.in.return_only = true;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(out.moves[i].ends);
+		assert_int_equal(out.moves[i].to->offer->pool_id, 4);
+		assert_string_equal(out.moves[i].why, "its pool ends in 14m40s");
+	}
+	/* A job that is about to leave, or saves nothing, is left to its notice. */
+	m.nodes[0].fixed = "its job saves nothing";
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 1);
+	m.nodes[0].fixed = NULL;
+	/* The floor holds where a place keeps it. */
+	m.x.f.on_demand_floor = 2;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 2);
+	assert_int_equal(out.moves[0].to->offer->pool_id, 3);
+	assert_int_equal(out.moves[1].to->offer->pool_id, 3);
+	/* Nowhere else is room. */
+	m.x.ask.scores_n = 2;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 0);
+	assert_string_equal(out.stays[0].why, "its pool ends, and no other place has room");
+}
+
+static void test_a_move_into_a_pool_that_ends_pays_only_until_then(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static struct moving m;
+	struct fleet_moves out;
+
+	(void)state;
+	paper(a, &m, (int64_t[]){ 3000000, 1000000 }, (enum spot_market[]){ ON_DEMAND, SPOT }, 2,
+	    1);
+	m.x.o[1].ends_us = NOW + 2 * HOUR;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.moves[0].rest_us, 2 * HOUR);
+}
+
 static void test_a_concentrated_fleet_spreads(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -519,6 +580,8 @@ int main(void)
 		T(test_young_nodes_and_refused_probes_wait),
 		T(test_a_job_goes_only_where_it_suits),
 		T(test_a_return_goes_from_on_demand_to_spot_alone),
+		T(test_a_node_whose_pool_ends_is_replaced_in_time_whatever_it_costs),
+		T(test_a_move_into_a_pool_that_ends_pays_only_until_then),
 		T(test_a_concentrated_fleet_spreads),
 		T(test_moves_keep_the_wanted_and_come_to_an_end),
 		T(test_the_order_of_the_rows_changes_nothing),

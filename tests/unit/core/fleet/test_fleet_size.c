@@ -466,11 +466,13 @@ static void no_fall_follows_a_rise_within_the_cooldown(void **state)
 static void a_job_of_any_fleet_takes_one_that_suits_and_has_room(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	/* Fleet 7 has a free node, fleet 8 may grow by one, fleet 9 suits but is full. */
-	struct fleet_any list[] = { { 1, 7, true, 1, 0 }, { 1, 8, true, 0, 1 },
-		{ 1, 9, true, -3, 0 }, { 2, 7, true, 1, 0 }, { 2, 8, true, 0, 1 },
-		{ 3, 7, true, 1, 0 }, { 3, 8, true, 0, 1 } };
-	struct fleet_any other[] = { { 1, 7, false, 5, 5 }, { 1, 8, true, 0, 1 } };
+	/* Fleet 7 has a free node, fleet 8 may grow by one, fleet 9 is full. */
+	struct fleet_any list[] = { { 1, 7, 1, 0, 1000 }, { 1, 8, 0, 1000, 1000 },
+		{ 1, 9, -3, 0, 1000 }, { 2, 7, 1, 0, 1000 }, { 2, 8, 0, 1000, 1000 },
+		{ 3, 7, 1, 0, 1000 }, { 3, 8, 0, 1000, 1000 } };
+	/* A fleet that counts GPUs may add 9: one job of eight, and one of one. */
+	struct fleet_any gpus[] = { { 1, 7, 0, 9000, 8000 }, { 2, 7, 0, 9000, 8000 },
+		{ 3, 7, 0, 9000, 1000 }, { 4, 7, 0, 9000, 1000 } };
 
 	(void)state;
 	assert_int_equal(fleet_any_choose(a, list, ARRAY_LEN(list)), 2);
@@ -478,8 +480,9 @@ static void a_job_of_any_fleet_takes_one_that_suits_and_has_room(void **state)
 	assert_int_equal(list[0].fleet_id, 7);
 	assert_int_equal(list[1].job_id, 2);
 	assert_int_equal(list[1].fleet_id, 8);
-	assert_int_equal(fleet_any_choose(a, other, 2), 1);
-	assert_int_equal(other[0].fleet_id, 8);
+	assert_int_equal(fleet_any_choose(a, gpus, ARRAY_LEN(gpus)), 2);
+	assert_int_equal(gpus[0].job_id, 1);
+	assert_int_equal(gpus[1].job_id, 3);
 }
 
 static double answer_of(const char *body, const char **ret_words)

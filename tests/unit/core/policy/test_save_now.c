@@ -43,6 +43,10 @@ static void a_save_is_asked_where_it_costs_less_than_the_expected_loss(void **st
 	assert_true(
 	    fabs(out.odds + expm1(-(0.1 + rise_within(&sibling_fitted, &in.rise, 1)))) < 1e-12);
 	assert_int_equal(out.loss_micros, llround(out.odds * 0.1 * 600000));
+	/* Any of three nodes may be taken. */
+	in.nodes = 3;
+	assert_true(fabs(judged(&in).odds - (1 - pow(1 - out.odds, 3))) < 1e-12);
+	in.nodes = 1;
 	in.save_us = out.loss_micros * 1000 + 1000;
 	assert_false(judged(&in).save);
 	in.save_us -= 3000;

@@ -88,10 +88,51 @@ static void exceptions_of_one_assignment_do_not_touch_another(void **state)
 				     "*\"],\"notActions\":[]}]}" }),
 	    SPOT_DONE);
 	assert_int_equal(item_find(&a, "launch")->state, SPOT_CHECK_OK);
+	for (size_t i = 0; i < a.n; i++) {
+		assert_string_not_equal(a.items[i].name, "reservations");
+	}
 	assert_int_equal(item_find(&a, "terminate")->state, SPOT_CHECK_OK);
 	assert_int_equal(item_find(&a, "clock")->state, SPOT_CHECK_OK);
 	assert_int_equal(item_find(&a, "subscription")->state, SPOT_CHECK_BAD);
 	drive_fini(&d);
+}
+
+/* The two permissions of reservations are asked for where a group is set, and not elsewhere. */
+static void reservations_need_two_permissions_where_a_group_is_set(void **state)
+{
+	static const char *const settings[] = { "subscription", GOLDEN_SUB, "tenant",
+		"contoso.example", "client_id", "me", "reservation_group.eastus2",
+		SUB "/resourceGroups/r/providers/Microsoft.Compute/capacityReservationGroups/g",
+		NULL };
+	static const char *const rows[] = { "\"Microsoft.Compute/virtualMachines/*\"",
+		"\"Microsoft.Compute/capacityReservationGroups/capacityReservations/read\"",
+		"\"Microsoft.Compute/capacityReservationGroups/*\"" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char reply[256];
+		struct spot_check a = { .region = "eastus2" };
+		struct drive d;
+		size_t n = 0;
+
+		(void)snprintf(reply, sizeof(reply),
+		    "{\"value\":[{\"actions\":[%s],\"notActions\":[]}]}", rows[i]);
+		keyed_init(&d, settings);
+		assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &a,
+				     { .status = 200, .reply = "{\"state\":\"Enabled\"}" },
+				     { .status = 200, .reply = reply },
+				     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") },
+				     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") },
+				     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") }),
+		    SPOT_DONE);
+		for (size_t k = 0; k < a.n; k++) {
+			n += strcmp(a.items[k].name, "reservations") == 0;
+		}
+		assert_int_equal(n, i == 0 ? 2 : 1);
+		assert_int_equal(item_find(&a, "reservations")->state,
+		    i == 2 ? SPOT_CHECK_OK : SPOT_CHECK_BAD);
+		drive_fini(&d);
+	}
 }
 
 static void storage_is_tried_where_it_is_configured(void **state)
@@ -127,6 +168,7 @@ int main(void)
 		cmocka_unit_test(every_refusal_is_an_item_and_not_the_end),
 		cmocka_unit_test(a_second_page_that_is_refused_ends_the_pages),
 		cmocka_unit_test(exceptions_of_one_assignment_do_not_touch_another),
+		cmocka_unit_test(reservations_need_two_permissions_where_a_group_is_set),
 		cmocka_unit_test(storage_is_tried_where_it_is_configured),
 	};
 
