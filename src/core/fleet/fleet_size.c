@@ -255,7 +255,8 @@ static int32_t size_in(struct arena *a, const struct fleet_size_in *in, struct f
 		next_take(f, in->now_us, due);
 		return was;
 	}
-	less = MAX(was - units_up(live), 0) + leaving_find(a, in, f) / MILLI;
+	/* Nodes beyond the size are given back already: they count once. */
+	less = MAX(was - units_up(live) + leaving_find(a, in, f) / MILLI, 0);
 	return (int32_t)MAX(f->need, was - less);
 }
 

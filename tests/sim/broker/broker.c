@@ -46,8 +46,16 @@ static const char base_conf[] =
     "[engine]\ntick = 1m\nlease = 45s\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = "
     "5m\npatience = 2m\n"
     "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 3m\ninfeasible = 12h\n"
-    "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = "
+    "[market]\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = "
     "1d\nlook = 1m\n";
+
+static const char steady_conf[] = "[market]\nspot = 10m\n";
+/* Time enough for several moves in a seed. */
+static const char moving_conf[] = "[market]\nspot = 1m\n[engine]\nreturn_hold = 1m\nreturn_probe = "
+				  "20s\nchangeover = 1m\nsupply_window = 4m\n"
+				  "supply_hold = 1m\nrebalance_every = 5m\ncool_max = 2m\n"
+				  /* a save before the notice is worth its time */
+				  "[rank]\nnotice_saves = 0.2\nsave_s = 2\n";
 
 void broker_install(void)
 {
@@ -98,7 +106,9 @@ static void conf_read(struct broker *b)
 	struct spot_err err = { 0 };
 
 	snprintf(path, sizeof(path), "%s/spotd.conf", world.conf.dir);
-	if (asprintf(&text, "%s%s", base_conf, providers_conf) < 0) {
+	if (asprintf(&text, "%s%s%s", base_conf,
+		profile_is(PROFILE_MOVING_FLEETS) ? moving_conf : steady_conf,
+		providers_conf) < 0) {
 		abort();
 	}
 	if (file_write(path, text, 0600, &err) != SPOT_OK ||

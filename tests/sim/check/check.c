@@ -242,6 +242,7 @@ void check_step(void)
 	check_ended();
 	check_boots();
 	check_work();
+	check_fleets();
 	check_told();
 	cloud_check_others();
 }
@@ -304,7 +305,7 @@ void check_timeline(void)
 	    "1793491200000000"
 	    ") / 1000000 || ' ' || entity || ' ' || entity_id || ' ' || was "
 	    "|| '->' || now || ' ' || event || ': ' || why, chr(10) ORDER BY id) FROM event "
-	    "WHERE entity IN ('job', 'node', 'checkpoint', 'orphan')");
+	    "WHERE entity IN ('job', 'node', 'checkpoint', 'orphan', 'fleet')");
 
 	printf("%s\n", t);
 	free(t);
@@ -337,6 +338,7 @@ void check_rules_end(void)
 	check_results();
 	check_cancels();
 	check_work_end();
+	check_fleets_end();
 	others_check_end();
 	free(all);
 }
@@ -368,6 +370,7 @@ void check_end(void)
 		sometimes("an attempt was drained");
 	}
 	check_work_seen();
+	check_fleets_seen();
 	if (world.failed != NULL || world.conf.trace) {
 		check_timeline();
 	}

@@ -48,6 +48,11 @@ void check_work(void);
 void check_work_end(void);
 void check_work_seen(void); /* states that must be reached sometimes */
 
+/* check_fleets.c */
+void check_fleets(void);
+void check_fleets_end(void);
+void check_fleets_seen(void);
+
 /* check_money.c */
 void check_ledger(void);
 void check_ledger_end(void);

@@ -7,6 +7,7 @@
 #include "sim/host/host.h"
 #include "sim/broker/leaders.h"
 #include "sim/store/sim_store.h"
+#include "sim/world/profiles.h"
 
 #include "base/text/text.h"
 #include "store/store.h"
@@ -39,6 +40,9 @@ static int64_t param_value(const char *name)
 	}
 	if (str_same(name, "steady")) {
 		return leaders_steady_since();
+	}
+	if (str_same(name, "hold")) { /* [engine] return_hold */
+		return (profile_is(PROFILE_MOVING_FLEETS) ? 60 : 300) * SPOT_US_PER_S;
 	}
 	if (str_same(name, "files")) {
 		return (int64_t)host_files();

@@ -231,7 +231,7 @@ static void check_requests(void)
 	check_rule("every accepted request is over in the end");
 }
 
-static void check_fleets(void)
+static void check_fleets_closed(void)
 {
 	check_rule("a fleet that was closed ends at zero");
 }
@@ -395,6 +395,6 @@ void check_work_end(void)
 		check_timed_end();
 	}
 	check_leaks();
-	check_fleets();
+	check_fleets_closed();
 	check_deadlines();
 }

@@ -212,6 +212,7 @@ void faults_market_minute(void)
 {
 	struct inst *i;
 
+	swings_minute();
 	planned_minute();
 	drought_minute();
 	frozen_minute();
@@ -234,6 +235,7 @@ void faults_market_minute(void)
 void faults_market_calm(void)
 {
 	refuse_calm();
+	swings_calm();
 	memset(planned, 0, sizeof(planned));
 	drought_until = 0; /* cloud_calm has filled all stocks */
 	for (size_t k = 0; k < ARRAY_LEN(frozen); k++) {

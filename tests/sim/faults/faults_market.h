@@ -5,5 +5,8 @@
 
 void faults_market_minute(void);
 void faults_market_calm(void);
+/* faults_swings.c: spot and its prices go and come (PROFILE_MOVING_FLEETS) */
+void swings_minute(void);
+void swings_calm(void);
 
 #endif

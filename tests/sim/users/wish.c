@@ -306,5 +306,8 @@ size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t unti
 			.at_us = dice_us(until_us / 2, until_us),
 			.text = "{}" };
 	}
+	if (profile_is(PROFILE_MOVING_FLEETS)) {
+		n += wishes_moving(ret + n, max - n);
+	}
 	return n;
 }

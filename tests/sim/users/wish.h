@@ -5,11 +5,12 @@
 #include "base/base.h"
 
 #define WISH_LIMITS 2
-enum wish_kind { WISH_JOB = 1, WISH_FLEET, WISH_REBALANCE };
+enum wish_kind { WISH_JOB = 1, WISH_FLEET, WISH_REBALANCE, WISH_DEMAND };
 struct wish_text {
 	enum wish_kind kind;
 	char text[1400];
-	const char *fleet; /* of the fleet, or the one that the job runs on; NULL = none */
+	/* of the fleet, or the one that the job or the demand is for; NULL = none */
+	const char *fleet;
 	bool cancels; /* the job is cancelled, the fleet closed */
 	bool timed; /* the job has a max_duration */
 	int64_t at_us, cancel_after_us;
@@ -22,5 +23,7 @@ struct wish_text {
 };
 /* Returns how many of them there are; at most max. */
 size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us);
+/* wish_fleets.c: those of PROFILE_MOVING_FLEETS beside the others */
+size_t wishes_moving(struct wish_text *ret, size_t max);
 
 #endif

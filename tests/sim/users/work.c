@@ -57,10 +57,10 @@ static void limit_heard(struct wish *w, bool over)
 	limit_later(w);
 }
 
-static bool fleet_is_there(void)
+static bool fleet_is_there(const char *name)
 {
 	for (size_t k = 0; k < wishes_n; k++) {
-		if (wishes[k].what.kind == WISH_FLEET) {
+		if (wishes[k].what.kind == WISH_FLEET && str_same(wishes[k].what.fleet, name)) {
 			return wishes[k].accepted;
 		}
 	}
@@ -95,10 +95,13 @@ static bool text_says(struct str words, const char *what)
 	return memmem(words.p, words.n, what, strlen(what)) != NULL;
 }
 
-/* A deadline that cannot be met is refused at once, and so is a job for a fleet that was closed
- * meanwhile. */
+/* A deadline that cannot be met is refused at once. So are a job and a demand for a fleet that was
+ * closed meanwhile. */
 static bool is_refused(const struct wish *w, struct str words)
 {
+	if (w->what.kind == WISH_DEMAND) {
+		return text_says(words, "fleet");
+	}
 	return w->what.kind == WISH_JOB &&
 	    (text_says(words, "cannot be met") ||
 		(w->what.fleet != NULL && text_says(words, "fleet")));
@@ -117,6 +120,11 @@ static void reply_heard(struct flight_to *to)
 		} else {
 			w->cancelled = true;
 		}
+		return;
+	}
+	if (!to->reset && w->what.kind == WISH_DEMAND && to->status == 409 &&
+	    text_says(to->reply, "is CLOS")) {
+		w->refused = true;
 		return;
 	}
 	if (!to->reset && to->status / 100 == 4 && to->status != 409 && to->status != 412 &&
@@ -163,6 +171,8 @@ static const char *wish_address(struct wish *w)
 
 	if (w->what.kind == WISH_REBALANCE) {
 		snprintf(w->url, sizeof(w->url), "%s/rebalance", base);
+	} else if (w->what.kind == WISH_DEMAND) {
+		snprintf(w->url, sizeof(w->url), "%s/fleets/%s/demand", base, w->what.fleet);
 	} else if (!w->accepted) {
 		snprintf(w->url, sizeof(w->url), "%s/%s", base,
 		    w->what.kind == WISH_FLEET ? "fleets" : "jobs");
@@ -179,12 +189,12 @@ static void wish_send(struct loop_timer *t)
 {
 	struct wish *w = container_of(t, struct wish, timer);
 	bool closes = w->accepted && w->what.kind == WISH_FLEET,
-	     file = !w->accepted && w->what.kind != WISH_REBALANCE;
+	     file = !w->accepted && w->what.kind <= WISH_FLEET;
 	bool limits = w->accepted && is_limited(w);
 	size_t n = 0;
 
-	if (!w->accepted && w->what.kind == WISH_JOB && w->what.fleet != NULL &&
-	    !fleet_is_there()) {
+	if (!w->accepted && w->what.kind != WISH_FLEET && w->what.fleet != NULL &&
+	    !fleet_is_there(w->what.fleet)) {
 		wish_again(w);
 		return;
 	}
@@ -209,9 +219,10 @@ static void wish_send(struct loop_timer *t)
 	w->to = (struct flight_to){ .over = reply_heard,
 		.loop = world.loop,
 		.from = "user",
-		.method = closes ? "DELETE"
-		    : limits     ? "PATCH"
-				 : "POST",
+		.method = closes                  ? "DELETE"
+		    : w->what.kind == WISH_DEMAND ? "PUT"
+		    : limits                      ? "PATCH"
+						  : "POST",
 		.url = wish_address(w),
 		.headers = w->headers,
 		.headers_n = n,

@@ -175,6 +175,9 @@ void size_of_seed(uint64_t seed, int64_t minutes, struct world_conf *ret)
 	ret->small = is_small(seed, &r);
 	ret->jobs = rng_below(&r, 3) == 0 ? 2 : 1;
 	ret->minutes = ret->small ? 5 + (int64_t)rng_below(&r, 6) : 20;
+	if (profile_of_seed(PROFILE_MOVING_FLEETS, seed, ret->small)) {
+		ret->minutes = 40;
+	}
 	if (minutes > 0) {
 		ret->minutes = minutes;
 	}
@@ -245,6 +248,10 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 	small = is_small(seed, &r);
 #define HAS(name) profile_of_seed(PROFILE_##name, seed, small)
 	*ret = HAS(CALM) ? mix_none : HAS(CLOCKS) ? mix_clocks : HAS(LIGHT) ? mix_light : mix_heavy;
+	if (HAS(MOVING_FLEETS)) {
+		*ret = (seed & 16) != 0 ? mix_none : mix_light;
+		ret->swing = 500000;
+	}
 	if (HAS(HALTED)) {
 		ret->halt = ret->kill;
 	}

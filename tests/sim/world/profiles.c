@@ -71,6 +71,9 @@ static const struct {
 	    .seeds = { 8, 1, 1 } },
 	[PROFILE_LARGE_CREWS] = { "large-crews",
 	    "There is a fleet of five to nine nodes, which come in sets.", .seeds = { 8, 3, 3 } },
+	[PROFILE_MOVING_FLEETS] = { "moving-fleets",
+	    "Spot and its prices come and go, and three fleets follow them, a demand and a clock.",
+	    .seeds = { 16, 15, 15 }, .full_only = true },
 };
 
 static uint64_t chosen; /* a bit for each */

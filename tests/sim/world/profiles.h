@@ -39,6 +39,8 @@ enum profile {
 	/* attempts made beside the workload */
 	PROFILE_PROBED,
 	PROFILE_LARGE_CREWS, /* fleets of many nodes: launches in sets */
+	/* the market swings, and fleets follow it and their demand */
+	PROFILE_MOVING_FLEETS,
 };
 
 /* Adds profiles to those of every seed. Returns false when the text names an unknown one. */

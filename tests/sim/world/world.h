@@ -98,7 +98,9 @@
 	/* the price of a gathering gang's pool rises tenfold, and one of its instances ends \
 	 * (each minute; one seed in 64) */ \
 	X(gang_dear) \
-	X(set_lost) /* the reply to the launch of a set is lost (large crews) */
+	X(set_lost) /* the reply to the launch of a set is lost (large crews) */ \
+	/* spot goes and comes back, and prices rise and fall (each minute; moving fleets) */ \
+	X(swing)
 #define FAULTS_MAX 64
 struct faults_mix {
 #define X(name) int64_t name;

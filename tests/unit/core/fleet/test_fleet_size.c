@@ -149,6 +149,22 @@ static void the_queue_waits_then_grows_and_idle_nodes_go_to_zero(void **state)
 	assert_int_equal(d.in.nodes_n, 0);
 }
 
+static void an_idle_node_lowers_the_size_once(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct driven d;
+
+	(void)state;
+	driven_init(&d, a);
+	d.in.size = 3, d.in.sized = d.in.open = true;
+	nodes_follow(&d);
+	(void)decide(&d);
+	after(&d, 11 * MIN_US);
+	d.nodes[1].idle_since_us = d.nodes[2].idle_since_us = d.in.now_us;
+	assert_int_equal(decide(&d), 2);
+	assert_int_equal(decide(&d), 2); /* the node is still there */
+}
+
 static void min_max_and_headroom_bound_the_size(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -569,6 +585,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_queue_waits_then_grows_and_idle_nodes_go_to_zero),
+		cmocka_unit_test(an_idle_node_lowers_the_size_once),
 		cmocka_unit_test(min_max_and_headroom_bound_the_size),
 		cmocka_unit_test(nodes_that_nobody_could_launch_are_given_up_after_the_cooldown),
 		cmocka_unit_test(steps_limit_how_fast_it_grows),
