@@ -20,6 +20,9 @@ const char *fleet_move_never(const struct fleet_movement *x, size_t node)
 	if (i == NULL || i->held <= 0) {
 		return "the fleet does not count it";
 	}
+	if (n->job_id == 0 && x->m.total - i->w >= x->m.want) {
+		return "it is idle, and more than the fleet wants";
+	}
 	if (fleet_node_ends(x, node)) {
 		return NULL;
 	}

@@ -1,5 +1,7 @@
-/* The JSON of a fleet's plan: its figures, one row for each pool, and the limits that bind. */
+/* The JSON of a fleet's plan: its figures, one row for each pool, and the limits that bind. And the
+ * budget of moves, from the file to the row and back. */
 #include "base/base.h"
+#include "base/text/text.h"
 #include "core/fleet/fleet.h"
 
 #include <setjmp.h>
@@ -209,6 +211,52 @@ static void at_most_five_hundred_pools_are_shown(void **state UNUSED)
 	json_decref(j);
 }
 
+static struct fleet_spec *parsed(struct arena *a, const char *rebalance, struct spot_err *err)
+{
+	struct fleet_spec *f = NULL;
+	const char *name;
+	char *text = arena_printf(a,
+	    "{name: f, nodes: 2, resources: {accelerators: A100}, rebalance: %s}", rebalance);
+
+	return fleet_spec_parse(a, str_from(text), &f, &name, err) == SPOT_OK ? f : NULL;
+}
+
+static void the_file_states_the_budget(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} bad[] = { { "{at_once: 0}", "at_once" }, { "{per_zone: x}", "per_zone" },
+		{ "{per_hour: 1001}", "per_hour" }, { "{hours: 24}", "hours from 0 to 23" },
+		{ "{hour: 3}", "hour" }, { "{enabled: maybe}", "enabled" } };
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct spot_err err = { 0 };
+	struct fleet_spec *f = parsed(a,
+			      "{enabled: false, at_once: 2, per_zone: 3, per_hour: 9, hours: "
+			      "'0-6,22'}",
+			      &err),
+			  *again;
+	AUTO(json) json_t *j = NULL;
+
+	(void)state;
+	assert_non_null(f);
+	j = fleet_spec_to_json(f);
+	assert_int_equal(fleet_spec_from_json(a, j, &again, &err), SPOT_OK);
+	assert_true(again->rebalance.off);
+	assert_int_equal(again->rebalance.at_once, 2);
+	assert_int_equal(again->rebalance.per_zone, 3);
+	assert_int_equal(again->rebalance.per_hour, 9);
+	assert_int_equal(again->rebalance.hours, 0x40007f);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		err = (struct spot_err){ 0 };
+		assert_null(parsed(a, bad[i].text, &err));
+		assert_non_null(strstr(err.text, bad[i].error));
+	}
+	f = parsed(a, "{}", &err);
+	assert_int_equal(fleet_rebalance_of(f).at_once, 1);
+	assert_int_equal(fleet_rebalance_of(f).per_hour, 4);
+	assert_int_equal(fleet_rebalance_of(f).hours, 0xffffff);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +265,7 @@ int main(void)
 		cmocka_unit_test(sums_and_the_unit_follow_from_the_file),
 		cmocka_unit_test(a_limit_that_binds_is_named_and_only_twenty_are_shown),
 		cmocka_unit_test(at_most_five_hundred_pools_are_shown),
+		cmocka_unit_test(the_file_states_the_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

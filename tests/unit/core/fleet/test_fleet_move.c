@@ -335,6 +335,23 @@ static void test_a_node_whose_pool_ends_is_replaced_in_time_whatever_it_costs(vo
 	assert_string_equal(out.stays[0].why, "its pool ends, and no other place has room");
 }
 
+static void test_an_idle_node_beyond_the_size_does_not_move(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static struct moving m;
+	struct fleet_moves out;
+
+	(void)state;
+	paper(a, &m, (int64_t[]){ 9000000, 9000000, 1000000 },
+	    (enum spot_market[]){ SPOT, SPOT, SPOT }, 3, 2);
+	m.x.f.nodes = 1;
+	m.nodes[0].job_id = 0;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.now, 1);
+	assert_int_equal(out.moves[0].node, 1);
+	assert_string_equal(out.stays[0].why, "it is idle, and more than the fleet wants");
+}
+
 static void test_a_move_into_a_pool_that_ends_pays_only_until_then(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -523,52 +540,6 @@ static void test_the_order_of_the_rows_changes_nothing(void **state)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static struct fleet_spec *parsed(struct arena *a, const char *rebalance, struct spot_err *err)
-{
-	struct fleet_spec *f = NULL;
-	const char *name;
-	char *text = arena_printf(a,
-	    "{name: f, nodes: 2, resources: {accelerators: A100}, rebalance: %s}", rebalance);
-
-	return fleet_spec_parse(a, str_from(text), &f, &name, err) == SPOT_OK ? f : NULL;
-}
-
-static void test_the_file_states_the_budget(void **state)
-{
-	static const struct {
-		const char *text, *error;
-	} bad[] = { { "{at_once: 0}", "at_once" }, { "{per_zone: x}", "per_zone" },
-		{ "{per_hour: 1001}", "per_hour" }, { "{hours: 24}", "hours from 0 to 23" },
-		{ "{hour: 3}", "hour" }, { "{enabled: maybe}", "enabled" } };
-	AUTO(arena) struct arena *a = arena_new(0);
-	struct spot_err err = { 0 };
-	struct fleet_spec *f = parsed(a,
-			      "{enabled: false, at_once: 2, per_zone: 3, per_hour: 9, hours: "
-			      "'0-6,22'}",
-			      &err),
-			  *again;
-	AUTO(json) json_t *j = NULL;
-
-	(void)state;
-	assert_non_null(f);
-	j = fleet_spec_to_json(f);
-	assert_int_equal(fleet_spec_from_json(a, j, &again, &err), SPOT_OK);
-	assert_true(again->rebalance.off);
-	assert_int_equal(again->rebalance.at_once, 2);
-	assert_int_equal(again->rebalance.per_zone, 3);
-	assert_int_equal(again->rebalance.per_hour, 9);
-	assert_int_equal(again->rebalance.hours, 0x40007f);
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		err = (struct spot_err){ 0 };
-		assert_null(parsed(a, bad[i].text, &err));
-		assert_non_null(strstr(err.text, bad[i].error));
-	}
-	f = parsed(a, "{}", &err);
-	assert_int_equal(fleet_rebalance_of(f).at_once, 1);
-	assert_int_equal(fleet_rebalance_of(f).per_hour, 4);
-	assert_int_equal(fleet_rebalance_of(f).hours, 0xffffff);
-}
-
 #define T(f) cmocka_unit_test(f)
 int main(void)
 {
@@ -581,11 +552,11 @@ int main(void)
 		T(test_a_job_goes_only_where_it_suits),
 		T(test_a_return_goes_from_on_demand_to_spot_alone),
 		T(test_a_node_whose_pool_ends_is_replaced_in_time_whatever_it_costs),
+		T(test_an_idle_node_beyond_the_size_does_not_move),
 		T(test_a_move_into_a_pool_that_ends_pays_only_until_then),
 		T(test_a_concentrated_fleet_spreads),
 		T(test_moves_keep_the_wanted_and_come_to_an_end),
 		T(test_the_order_of_the_rows_changes_nothing),
-		T(test_the_file_states_the_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
