@@ -47,7 +47,7 @@ WITH j AS (
 	FROM j RETURNING id, job_id, pool_id
 )
 INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, urls_until_us)
-SELECT job_id, 1, id, pool_id, 'on_demand', 'run', 'RUNNING', %s, %s, %s + 86400000000 FROM n;
+SELECT job_id, 1, n.id, pool_id, p.market, 'run', 'RUNNING', %s, %s, %s + 86400000000 FROM n JOIN pool p ON p.id = n.pool_id;
 """
 
 
