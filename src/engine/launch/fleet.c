@@ -235,8 +235,7 @@ static void idle_give_back(struct recon *r, struct fleet_work *t, const struct f
     const struct fleet_plan *plan)
 {
 	size_t *at,
-	    n = fleet_idle_find(r->arena, t->own, t->own_n, ask->spec,
-		(int64_t)plan->floor_have - plan->floor_want, &at);
+	    n = fleet_idle_find(r->arena, t->own, t->own_n, ask->spec, plan->floor_want, &at);
 
 	for (size_t i = 0; i < n; i++) {
 		node_give_back(r, &t->own[at[i]], "idle, and more than the fleet wants");

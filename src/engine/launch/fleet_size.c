@@ -99,15 +99,17 @@ static void node_read(const struct fleet_spec *f, const struct q_engine_fleet_no
 }
 
 size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *nodes, size_t n,
-    const struct fleet_spec *spec, int64_t floor_spare, size_t **ret)
+    const struct fleet_spec *spec, int64_t floor_want, size_t **ret)
 {
 	struct fleet_size_node *list = arena_array(a, n + 1, sizeof(*list));
 	size_t *from = arena_array(a, n + 1, sizeof(*from)), *at, k = 0, found;
+	int64_t floor_spare = -floor_want;
 
 	for (size_t i = 0; i < n; i++) {
 		if (node_counts(&nodes[i])) {
 			from[k] = i;
 			node_read(spec, &nodes[i], &list[k++]);
+			floor_spare += list[k - 1].floor;
 			/* Under a call: its outcome comes first. */
 			list[k - 1].used |=
 			    nodes[i].state == NODE_LAUNCHING || nodes[i].state == NODE_UNKNOWN;

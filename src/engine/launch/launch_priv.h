@@ -72,9 +72,9 @@ bool provider_vouches(const struct engine *e, struct call_provider *p);
 
 struct fleet_spec;
 /* fleet_size.c: sets *ret to the nodes that a fleet gives back to have the size of spec, in this
- * order. floor_spare: see core/fleet/fleet_size.h. Returns their number. */
+ * order. floor_want: on demand, those stay; in the unit of the floor. Returns their number. */
 size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *nodes, size_t n,
-    const struct fleet_spec *spec, int64_t floor_spare, size_t **ret);
+    const struct fleet_spec *spec, int64_t floor_want, size_t **ret);
 
 /* userdata.c: the script that a node boots with. */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,

@@ -74,6 +74,26 @@ static void test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero(void **state)
 	world_check_end(w);
 }
 
+static void test_the_floor_on_demand_goes_when_the_size_is_zero(void **state)
+{
+	struct world *w = scaled_world(state, "{}");
+
+	world_pool(w, "z6", "a1", "on_demand", 2000000);
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{on_demand_floor}', '1'); NOTIFY "
+	    "spot_engine");
+	jobs_submit(w, 2);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE market = 'on_demand' AND ended_us "
+			     "IS NULL"),
+	    1);
+	world_exit_all(w);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_check_end(w);
+}
+
 /* A job of another GPU, or of more GPUs than a node of the fleet has, is no demand. */
 static void test_a_job_whose_gpu_does_not_suit_makes_no_fleet_grow(void **state)
 {
@@ -320,6 +340,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_the_queue_makes_it_grow_and_idle_nodes_go_to_zero),
+		T(test_the_floor_on_demand_goes_when_the_size_is_zero),
 		T(test_max_bounds_what_the_queue_asks_for),
 		T(test_a_job_whose_gpu_does_not_suit_makes_no_fleet_grow),
 		T(test_a_fleet_that_counts_gpus_has_room_by_gpus),
