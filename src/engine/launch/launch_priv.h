@@ -72,7 +72,7 @@ bool provider_vouches(const struct engine *e, struct call_provider *p);
 
 struct fleet_spec;
 /* fleet_size.c: sets *ret to the nodes that a fleet gives back to have the size of spec, in this
- * order. floor_want: on demand, those stay; in the unit of the floor. Returns their number. */
+ * order. Returns their number. floor_want: so much stays on demand, in the unit of the floor. */
 size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *nodes, size_t n,
     const struct fleet_spec *spec, int64_t floor_want, size_t **ret);
 
