@@ -455,7 +455,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 			m.placing.move = move;
 			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
 			    m.out.why);
-		} else if (m.placing.job.spot_allowed) {
+		} else {
 			stay_keep(r, &t->rows[i], market);
 		}
 	}
