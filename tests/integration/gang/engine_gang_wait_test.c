@@ -7,7 +7,8 @@
 #define RUNS "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
 #define WAITS "SELECT count(*) FROM gang WHERE wait_us IS NOT NULL AND NOT wait_over"
 
-/* Zone z2 is cheaper from now on: a new gang would go there. */
+/* Zone z2 is cheaper from now on: a new gang would go there. The start seems to have taken two
+ * minutes, so a busy test machine is no reason to give up a wait. */
 static void gang_runs(struct world *w, bool one_call)
 {
 	world_reset(w, true);
@@ -16,7 +17,15 @@ static void gang_runs(struct world *w, bool one_call)
 	world_start(w);
 	(void)world_job(w, ELASTIC);
 	world_until(w, LIMIT, RUNS);
+	world_sql(w, "UPDATE attempt SET created_us = created_us - 120000000");
 	world_pool(w, "z2", "a1", "spot", 800000);
+}
+
+/* Single launches come in any order, and so do the ranks of the cloud's machines. */
+static int lost_rank(struct world *w)
+{
+	return (
+	    int)world_int(w, "SELECT rank FROM attempt WHERE epoch = 1 AND exit_reason = 'lost'");
 }
 
 static void check_replaced(struct world *w, int rank)
@@ -45,15 +54,18 @@ static void lost_rank_is_replaced(struct world *w, bool one_call)
 	gang_runs(w, one_call);
 	cloud_reclaim(&w->cloud, 1);
 	world_until_epoch(w, 2);
-	check_replaced(w, 1);
+	check_replaced(w, lost_rank(w));
 	assert_string_equal(world_text(w,
-				"SELECT string_agg(exit_reason, ',' ORDER BY rank) FROM attempt "
+				"SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM "
+				"attempt "
 				"WHERE epoch = 1"),
-	    "killed,lost,killed");
+	    "killed,killed,lost");
 	assert_int_equal(world_int(w,
-			     "SELECT count(*) FROM decision WHERE kind = 'gang_wait' AND why ~ "
-			     "'^rank 1 lost its machine; the others wait until [0-9:]{5} UTC for "
-			     "another in z1$'"),
+			     "SELECT count(*) FROM decision d, attempt a WHERE a.epoch = 1 AND "
+			     "a.exit_reason = 'lost' AND kind = 'gang_wait' AND why ~ ('^rank ' || "
+			     "a.rank || ' lost its machine; the others wait until [0-9:]{5} UTC "
+			     "for "
+			     "another in z1$')"),
 	    1);
 	world_exit_all(w);
 	world_until_job(w, "SUCCEEDED");
@@ -178,7 +190,7 @@ static void test_a_wait_survives_the_daemon(void **state)
 	world_kill(w);
 	world_start(w);
 	world_until_epoch(w, 2);
-	check_replaced(w, 1);
+	check_replaced(w, lost_rank(w));
 	world_exit_all(w);
 	world_check_gangs(w);
 }
