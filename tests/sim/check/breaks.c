@@ -267,7 +267,10 @@ static const struct rule_break breaks[] = {
 	{ "every accepted job reaches an end", "UPDATE job SET state = 'RUNNING'", NULL },
 	{ "every accepted request is over in the end",
 	    "UPDATE decision SET outcome = '{\"state\":\"pending\"}'", NULL },
-	{ "every node reaches an end", "UPDATE node SET state = 'UNKNOWN'", NULL },
+	{ "every node reaches an end",
+	    "UPDATE node SET state = 'UNKNOWN' WHERE id IN (SELECT max(id) FROM node GROUP BY "
+	    "coalesce(gang_id, -id), gang_rank)",
+	    NULL },
 	{ "a price is the pool's", "UPDATE ledger SET price_micros = price_micros + 1", NULL },
 	{ "a price is the newest",
 	    "INSERT INTO price_point SELECT pool_id, greatest(max(price_observed_us), "
@@ -369,7 +372,8 @@ static const struct rule_break breaks[] = {
 	    hours_pass },
 	{ "an elastic gang keeps no machine waiting beyond its bound",
 	    "UPDATE gang SET state = 'SERVING', wait_us = 1, wait_until_us = 2, wait_over = false "
-	    "WHERE id = (SELECT max(id) FROM gang); UPDATE node SET state = 'BOOTING'",
+	    "WHERE id = (SELECT max(id) FROM gang); UPDATE node SET state = 'BOOTING' WHERE id IN "
+	    "(SELECT max(id) FROM node GROUP BY coalesce(gang_id, -id), gang_rank)",
 	    hours_pass },
 	{ "a gang waits for one machine at a time",
 	    "DROP INDEX gang_one_serves; INSERT INTO gang (job_id, pool_id, place, want, state, "
