@@ -383,7 +383,7 @@ static const struct rule_break breaks[] = {
 	{ "a job leaves a machine that is about to end",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
 	    "'maintenance', 0, 'x', 0 FROM node "
-	    "ON CONFLICT DO NOTHING; UPDATE node SET state = 'READY'",
+	    "ON CONFLICT DO NOTHING; UPDATE node SET state = 'READY', gang_id = NULL",
 	    hours_pass },
 	{ "a deadline is the cloud's",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
@@ -454,7 +454,7 @@ static const struct rule_break breaks[] = {
 	    "'{}', 0 FROM node",
 	    NULL },
 	{ "a machine that lists have is not called absent",
-	    "UPDATE node SET gone_seen = 1, state = 'READY'", instance_lives },
+	    "UPDATE node SET gone_seen = 1, gang_id = NULL, state = 'READY'", instance_lives },
 	{ "a machine with a row is no orphan",
 	    "INSERT INTO event (at_us, entity, entity_id, event, why, actor) SELECT 1, 'instance', "
 	    "p.provider || '/' || n.ref, "

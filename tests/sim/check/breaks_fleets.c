@@ -7,7 +7,7 @@ const struct rule_break breaks_fleets[] = {
 	    "fleet), replaces_id = NULL",
 	    NULL },
 	{ "a node of a fleet has one replacement",
-	    "UPDATE node SET state = 'READY', job_id = NULL, "
+	    "UPDATE node SET state = 'READY', job_id = NULL, gang_id = NULL, "
 	    "fleet_id = (SELECT min(id) FROM fleet), replaces_id = (SELECT min(id) FROM node)",
 	    NULL },
 	{ "a node of a fleet leaves for one that is ready",
