@@ -7,7 +7,7 @@
 #include "engine/kernel/kernel.h"
 
 /* For a serving gang that may wait for another machine of a rank that lost its own (gang_wait.c).
- * g: n rows, one per rank. True: the gang keeps its machines for now, and does not begin. */
+ * g: n rows, one per rank. Returns true while the gang keeps its machines and starts no attempt. */
 bool gang_stands_by(struct recon *r, const struct q_engine_gangs_row *g, size_t n);
 
 #endif
