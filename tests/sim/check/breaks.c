@@ -377,8 +377,9 @@ static const struct rule_break breaks[] = {
 	    hours_pass },
 	{ "a gang waits for one machine at a time",
 	    "DROP INDEX gang_one_serves; INSERT INTO gang (job_id, pool_id, place, want, state, "
-	    "created_us, wait_us) SELECT job_id, pool_id, 'x', 2, unnest(ARRAY['SERVING', "
-	    "'ACQUIRING']), 1, 1 FROM gang WHERE state = 'RELEASED' LIMIT 1",
+	    "created_us, wait_us) SELECT j.id, p.id, 'x', 2, unnest(ARRAY['SERVING', "
+	    "'ACQUIRING']), 1, 1 FROM (SELECT max(id) AS id FROM job) j, (SELECT max(id) AS id "
+	    "FROM pool) p",
 	    NULL },
 	{ "a job leaves a machine that is about to end",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "

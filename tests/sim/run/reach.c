@@ -261,7 +261,7 @@ struct total {
 	char kind[16], name[160];
 	int64_t n, seeds;
 };
-static struct total totals[400];
+static struct total totals[1000];
 static size_t totals_n;
 
 static struct total *total_find(const char *kind, const char *name)
