@@ -12,7 +12,7 @@ import tree
 WORDS = 600
 # The architecture with the glossary, the simulation, and the table of floors, which a command writes, have limits of
 # their own.
-LIMITS = {'src/README.md': 1800, 'tests/sim/README.md': 1500, 'tests/bench/README.md': 3600, 'README.md': 1200}
+LIMITS = {'src/README.md': 1800, 'tests/sim/README.md': 1500, 'tests/bench/README.md': 3900, 'README.md': 1200}
 SOURCES = ('.c', '.h', '.py', '.sql', '.sh', '.mut')
 # Generated or recorded data, one file a case or a step.
 EXEMPT = re.compile(r'tests/golden/|tests/fuzz/corpus|tests/cloudsim/data|tests/lint/ratchet')

@@ -5,7 +5,7 @@
 -- rows: 1 id int8, woken bool
 -- writes: yes
 WITH k AS MATERIALIZED (
-	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR UPDATE
+	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR NO KEY UPDATE
 ), d AS (
 	INSERT INTO doctor_run (actor, providers, state, created_us) SELECT $1, $2, 'pending', $3
 	WHERE $5 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id

@@ -77,6 +77,7 @@ SELECT count(*) FROM d;
 --   ends_us int8?
 -- writes: no
 -- lane: long
+-- row_at: yes
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide), said AS MATERIALIZED (
 	SELECT provider, region, zone, instance_type, market, string_agg(kind || ' ' ||
 		json_build_object('kind', kind, 'value', value, 'lo', lo, 'hi', hi, 'source',

@@ -150,14 +150,14 @@ static void test_after_a_reclaim_a_sibling_saves_once_and_goes_on(void **state)
 	first_struck(w);
 	world_until(w, LIMIT, ASKED);
 	/* the other machine of the zone, and not the one that has its own notice */
-	assert_int_equal(world_int(w, "SELECT node_id FROM burst_save"), 2);
+	assert_int_equal(world_int(w, "SELECT job_id FROM burst_save"), 2);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt a JOIN job j ON j.id = a.job_id WHERE "
-			     "a.node_id = 2 AND a.desired = 'run' AND j.state = 'RUNNING' AND "
+			     "a.job_id = 2 AND a.desired = 'run' AND j.state = 'RUNNING' AND "
 			     "a.version > 1"),
 	    1);
 	assert_int_equal(world_int(w,
-			     "SELECT count(*) FROM decision WHERE kind = 'burst_save' AND node_id "
+			     "SELECT count(*) FROM decision WHERE kind = 'burst_save' AND job_id "
 			     "= 2 AND (outcome->>'loss_micros')::int8 > "
 			     "(outcome->>'cost_micros')::int8 AND "
 			     "(inputs->>'raised_per_hour')::float8 > 1 AND "

@@ -236,7 +236,7 @@ WITH o AS (
 	SELECT a.job_id, a.epoch, a.rank, a.phase, a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.epoch = a.epoch AS fresh,
 		a.phase = 'EXITED' AND $4 = 'EXITED' AND a.exit_reason = $9 AND j.epoch = a.epoch AS same
 	FROM attempt a JOIN job j ON j.id = a.job_id
-	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 FOR UPDATE OF a, j
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 FOR NO KEY UPDATE OF a, j
 ), a AS (
 	UPDATE attempt a SET phase = $4, steps_done = CASE WHEN $5 >= 0 THEN $5 ELSE a.steps_done END,
 		steps_us = CASE WHEN $5 >= 0 THEN $12 ELSE a.steps_us END,
@@ -281,7 +281,7 @@ SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 -- lane: agent
 WITH ok AS (
 	SELECT j.id, a.epoch, a.rank FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
-	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR UPDATE OF j
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL FOR NO KEY UPDATE OF j
 ), old AS (
 	UPDATE checkpoint c SET state = 'ABANDONED' FROM ok WHERE c.job_id = ok.id AND c.rank = ok.rank AND c.state = 'OPEN'
 	RETURNING c.id
@@ -378,7 +378,7 @@ WITH ok AS (
 			WHERE o.job_id = j.id AND o.epoch = a.epoch AND o.rank = c.rank AND o.set_key IS NOT NULL) END END AS key
 	FROM attempt a JOIN job j ON j.id = a.job_id
 	JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank
-	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND c.id = $4 FOR UPDATE OF j, c
+	WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND c.id = $4 FOR NO KEY UPDATE OF j, c
 ), c AS (
 	UPDATE checkpoint c SET state = 'COMMITTED', committed_us = $5, set_key = ok.key FROM ok
 	WHERE c.id = ok.id AND ok.state = 'OPEN' AND ok.current AND c.urls_us IS NOT NULL
@@ -405,7 +405,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.c
 -- writes: yes
 -- lane: agent
 WITH a AS (
-	SELECT job_id, epoch, rank FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR UPDATE
+	SELECT job_id, epoch, rank FROM attempt WHERE job_id = $2 AND epoch = $3 AND node_id = $1 FOR NO KEY UPDATE
 ), e AS (
 	SELECT a.rank, coalesce((SELECT at_offset + length(bytes) FROM job_log l WHERE l.job_id = $2 AND l.epoch = $3
 		AND l.rank = a.rank ORDER BY at_offset DESC LIMIT 1), 0)::int8 AS n FROM a

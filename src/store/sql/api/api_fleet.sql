@@ -5,7 +5,7 @@
 -- rows: 1 id int8, woken bool
 -- writes: yes
 WITH k AS MATERIALIZED (
-	SELECT status FROM idempotency WHERE token_id = $7 AND key = $8 FOR UPDATE
+	SELECT status FROM idempotency WHERE token_id = $7 AND key = $8 FOR NO KEY UPDATE
 ), f AS (
 	INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us)
 	SELECT $1, $2, $3, $4, $5, 'ACTIVE', $6, $6 WHERE $8 = '' OR EXISTS (SELECT FROM k WHERE status IS NULL) RETURNING id
@@ -77,7 +77,7 @@ SELECT id FROM ((SELECT id FROM fleet WHERE name = $1 AND state <> 'CLOSED')
 -- writes: yes
 WITH was AS (
 	SELECT id, demand, demand_unit, demand_until_us FROM fleet
-	WHERE id = $1 AND state = 'ACTIVE' AND ($2 = 0 OR demand_version = $2) FOR UPDATE
+	WHERE id = $1 AND state = 'ACTIVE' AND ($2 = 0 OR demand_version = $2) FOR NO KEY UPDATE
 ), f AS (
 	UPDATE fleet SET demand = $3, demand_unit = $4, demand_until_us = $5, demand_by = $6,
 		demand_us = $7, demand_version = demand_version + 1
@@ -233,7 +233,7 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_ap
 -- rows: 1 id int8, woken bool, known bool
 -- writes: yes
 WITH k AS MATERIALIZED (
-	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR UPDATE
+	SELECT status FROM idempotency WHERE token_id = $4 AND key = $5 FOR NO KEY UPDATE
 ), f AS MATERIALIZED (
 	SELECT id FROM fleet WHERE state = 'ACTIVE' AND ('f' || id = $6 OR name = $6)
 	ORDER BY 'f' || id = $6 DESC LIMIT 1

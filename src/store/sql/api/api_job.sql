@@ -226,7 +226,7 @@ FROM job j WHERE j.id = $1
 -- rows: 0..1 state job_state, woken bool
 -- writes: yes
 WITH o AS (
-	SELECT id, state, cancel_us FROM job WHERE id = $1 FOR UPDATE
+	SELECT id, state, cancel_us FROM job WHERE id = $1 FOR NO KEY UPDATE
 ), j AS (
 	UPDATE job SET cancel_us = $3 FROM o
 	WHERE job.id = o.id AND o.cancel_us IS NULL AND o.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') RETURNING job.id
@@ -244,7 +244,7 @@ SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 -- writes: yes
 WITH o AS (
 	SELECT id, state, budget_micros AS was, job_spent(id, $4) AS spent, coalesce(spec #>> '{checkpoint,path}', '') <> '' AS saves
-	FROM job WHERE id = $1 FOR UPDATE
+	FROM job WHERE id = $1 FOR NO KEY UPDATE
 ), j AS (
 	UPDATE job SET budget_micros = $2 FROM o
 	WHERE job.id = o.id AND o.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED') AND ($2 IS NULL OR (o.saves AND $2 >= o.spent))

@@ -117,7 +117,7 @@ WITH ok AS (
 		AND n.id = $4 AND n.state = 'READY'
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.ended_us IS NULL AND (a.node_id = $4 OR a.job_id = $1))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
-	FOR UPDATE OF j, n
+	FOR NO KEY UPDATE OF j, n
 ), n AS (
 	UPDATE node SET job_id = ok.id, idle_since_us = NULL,
 		replaces_id = CASE WHEN fleet_id IS NOT NULL THEN replaces_id END FROM ok WHERE node.id = ok.node_id
@@ -151,7 +151,7 @@ WITH ok AS (
 			'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = $1
 			AND a.ended_us IS NULL))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
-	FOR UPDATE OF j
+	FOR NO KEY UPDATE OF j
 ), n AS (
 	INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, price_micros, price_cap_micros,
 		created_us, why)

@@ -70,7 +70,7 @@ WITH ok AS (
 	WHERE j.id = $2 AND j.epoch = $3 AND j.state = 'RUNNING' AND a.rank = 0
 		AND a.ended_us IS NULL AND a.desired = 'run'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
-	FOR UPDATE OF j, a
+	FOR NO KEY UPDATE OF j, a
 ), s AS (
 	INSERT INTO burst_save (burst_id, job_id, epoch, node_id, struck_us, at_us)
 	SELECT $1, job_id, epoch, node_id, $4, $8 FROM ok ON CONFLICT DO NOTHING

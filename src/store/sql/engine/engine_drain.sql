@@ -118,7 +118,7 @@ WITH ok AS (
 	SELECT j.id, a.epoch, a.node_id FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND a.ended_us IS NULL AND a.desired <> 'kill'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
-	FOR UPDATE OF j, a
+	FOR NO KEY UPDATE OF j, a
 ), a AS (
 	UPDATE attempt SET desired = $6, version = version + 1, drain_why = $7, drain_deadline_us = $8
 	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch
@@ -159,7 +159,7 @@ WITH ok AS (
 	WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2 AND NOT a.settled
 		AND CASE WHEN $9 THEN a.ended_us IS NULL AND a.phase <> 'EXITED' ELSE a.phase = 'EXITED' END
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
-	FOR UPDATE OF j, a
+	FOR NO KEY UPDATE OF j, a
 ), a AS (
 	UPDATE attempt SET settled = true, phase = 'EXITED', ended_us = coalesce(ended_us, least($10, ok.node_ended_us)),
 		exit_reason = CASE WHEN $9 THEN 'lost' ELSE exit_reason END, files = '[]', urls_until_us = 0

@@ -54,7 +54,7 @@ WITH ok AS (
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $12 FOR KEY SHARE)
 		AND (SELECT count(*) FROM node n WHERE n.fleet_id = $1 AND n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN',
 			'BOOTING', 'READY') AND NOT node_stands_in(n)) <= $3
-	FOR UPDATE OF f
+	FOR NO KEY UPDATE OF f
 ), n AS (
 	INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, price_micros, created_us, why)
 	SELECT $4, ok.id, 'WANTED', $11, s.token, s.name, $7, $11, $10 FROM ok, unnest($5, $6) s (token, name)

@@ -113,7 +113,7 @@ WITH ok AS (
 		AND (SELECT count(*) FROM node r WHERE r.fleet_id = $1 AND r.replaces_id IS NOT NULL
 			AND r.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')
 			AND node_stands_in(r)) < $4
-	FOR UPDATE OF f, o
+	FOR NO KEY UPDATE OF f, o
 ), n AS (
 	INSERT INTO node (pool_id, fleet_id, replaces_id, state, state_us, token, name,
 		price_micros, created_us, why)
@@ -152,7 +152,7 @@ WITH ok AS (
 	JOIN node n ON n.id = $2 AND n.replaces_id = o.id AND n.state = 'READY'
 	WHERE o.id = $1 AND o.state = 'READY'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE)
-	FOR UPDATE OF o, n
+	FOR NO KEY UPDATE OF o, n
 ), o AS (
 	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
 	SELECT id, 'maintenance', $4, 'fleet', $3, $5 FROM ok

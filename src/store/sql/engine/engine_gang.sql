@@ -27,7 +27,7 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM gang g WHERE g.state = 'SERVING' AND g.job_id = $1
 			AND ($2 = 'QUEUED' OR gang_waits(g)))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
-	FOR UPDATE OF j
+	FOR NO KEY UPDATE OF j
 ), g AS (
 	INSERT INTO gang (job_id, pool_id, place, want, token, state, created_us, why)
 	SELECT id, $4, $5, cardinality($7), nullif($6, ''), 'ACQUIRING', $14, $13 FROM ok RETURNING id, job_id
@@ -64,7 +64,7 @@ WITH ok AS (
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING'))
 		AND EXISTS (SELECT FROM job j WHERE j.id = g.job_id AND coalesce(job_budget_left(j, $6, $9) >= $8, true))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
-	FOR UPDATE OF g
+	FOR NO KEY UPDATE OF g
 ), n AS (
 	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name, price_micros, created_us, why, replaces_id)
 	SELECT pool_id, job_id, id, $2, 'WANTED', $6, $3, $4, price, $6, $5, replaces_id FROM ok RETURNING id, job_id
@@ -139,7 +139,7 @@ WITH ok AS (
 		AND NOT EXISTS (SELECT FROM node n WHERE n.gang_id = $1 AND n.gang_rank = $4
 			AND n.state NOT IN ('GONE', 'FAILED', 'TERMINATING', 'DRAINING'))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $13 FOR KEY SHARE)
-	FOR UPDATE OF j, g
+	FOR NO KEY UPDATE OF j, g
 ), n AS (
 	INSERT INTO node (pool_id, job_id, gang_id, gang_rank, state, state_us, token, name,
 		price_micros, created_us, why)
@@ -232,12 +232,12 @@ WITH ok AS (
 		AND ($5 = 'SERVING' OR NOT EXISTS (SELECT FROM gang o WHERE o.job_id = $1 AND o.state = 'SERVING'))
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = $1 AND (a.ended_us IS NULL OR NOT a.settled))
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $16 FOR KEY SHARE)
-	FOR UPDATE OF j, g
+	FOR NO KEY UPDATE OF j, g
 ), m AS MATERIALIZED (
 	SELECT n.id, n.gang_rank FROM node n JOIN ok ON n.gang_id = ok.gang_id
 	WHERE n.id = ANY ($6) AND n.state = 'READY' AND n.drain_deadline_us IS NULL
 		AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL)
-	ORDER BY n.id FOR UPDATE OF n
+	ORDER BY n.id FOR NO KEY UPDATE OF n
 ), all_in AS (
 	SELECT ok.* FROM ok WHERE (SELECT count(*) FROM m) = ok.want
 ), n AS (
@@ -359,7 +359,7 @@ SELECT rank FROM a
 WITH ok AS (
 	SELECT j.id FROM job j WHERE j.id = $1 AND j.state = $3 AND j.epoch = $2
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
-	FOR UPDATE OF j
+	FOR NO KEY UPDATE OF j
 ), a AS (
 	UPDATE attempt SET desired = $6, version = version + 1, drain_why = CASE WHEN desired = 'kill' THEN drain_why ELSE $7 END, drain_deadline_us = $8
 	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = $2 AND attempt.ended_us IS NULL AND (attempt.desired <> 'kill' OR $4 = 'CANCELLING')
@@ -386,7 +386,7 @@ WITH ok AS (
 			GROUP BY c.set_key HAVING count(DISTINCT c.rank) = j.num_nodes AND count(*) FILTER (WHERE c.set_us IS NULL) > 0
 				AND max(c.bytes) > 0)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
-	FOR UPDATE OF j
+	FOR NO KEY UPDATE OF j
 ), a AS (
 	UPDATE attempt SET settled = true, files = '[]', urls_until_us = 0 FROM ok
 	WHERE attempt.job_id = ok.id AND attempt.epoch = $2 RETURNING attempt.node_id
@@ -398,7 +398,7 @@ WITH ok AS (
 		ended_us = CASE WHEN $4 IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN $9 ELSE NULL END
 	FROM ok WHERE job.id = ok.id
 ), m AS MATERIALIZED (
-	SELECT id FROM node WHERE id IN (SELECT node_id FROM a) AND state = 'READY' ORDER BY id FOR UPDATE
+	SELECT id FROM node WHERE id IN (SELECT node_id FROM a) AND state = 'READY' ORDER BY id FOR NO KEY UPDATE
 ), n AS (
 	UPDATE node SET idle_since_us = $9 FROM m WHERE node.id = m.id
 ), c AS (

@@ -76,7 +76,7 @@ WITH m AS MATERIALIZED (
 	WHERE n.id IN (SELECT r.id FROM node h, launch_rows(h.id, h.token) r WHERE h.id = $1)
 		AND n.state = $3 AND (NOT n.gang_call OR g.state = 'ACQUIRING')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $10 FOR KEY SHARE)
-	ORDER BY n.id FOR UPDATE OF n
+	ORDER BY n.id FOR NO KEY UPDATE OF n
 ), n AS (
 	UPDATE node SET state = $4, state_us = $8, why = $6, claimed_by = $7, claim_until_us = $9,
 		launch_sent_us = coalesce(launch_sent_us, $8), tries = tries + 1
@@ -99,7 +99,7 @@ WITH m AS MATERIALIZED (
 		LEFT JOIN gang g ON g.id = n.gang_id
 	WHERE n.state = $3 AND n.set_id IS NULL AND (NOT n.gang_call OR g.state = 'ACQUIRING')
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
-	ORDER BY n.id FOR UPDATE OF n
+	ORDER BY n.id FOR NO KEY UPDATE OF n
 ), n AS (
 	UPDATE node SET state = $4, state_us = $7, why = m.why, claimed_by = $6,
 		claim_until_us = $8, launch_sent_us = coalesce(launch_sent_us, $7),
@@ -124,7 +124,7 @@ WITH m AS MATERIALIZED (
 	WHERE n.id BETWEEN $1 AND $2 AND n.state = $4 AND n.launch_sent_us IS NULL
 		AND n.gang_id IS NULL AND n.next_act_us <= $9
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
-	ORDER BY n.id LIMIT $3 FOR UPDATE OF n
+	ORDER BY n.id LIMIT $3 FOR NO KEY UPDATE OF n
 ), s AS (
 	SELECT min(m.id) AS head, count(*)::int4 AS want FROM m
 ), n AS (
@@ -152,7 +152,7 @@ SELECT id, token, name, job_id FROM n ORDER BY id
 WITH x AS MATERIALIZED (
 	SELECT n.id, n.state, n.gang_call, n.gang_rank FROM node n
 	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $13) r) AND n.state = ANY ($2)
-	ORDER BY n.id FOR UPDATE
+	ORDER BY n.id FOR NO KEY UPDATE
 ), o AS (
 	SELECT x.id, x.state, CASE WHEN x.gang_call THEN x.gang_rank + 1
 		ELSE row_number() OVER (ORDER BY x.id) END AS i FROM x

@@ -47,7 +47,7 @@ SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 WITH c AS (
 	SELECT id FROM checkpoint WHERE id = $1 AND state = 'OPEN' AND urls_us IS NULL
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
-	FOR UPDATE
+	FOR NO KEY UPDATE
 ), k AS (
 	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key, upload_how = s.how,
 		upload_headers = s.headers::jsonb

@@ -127,7 +127,7 @@ WITH ok AS (
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
 		AND b.state = 'QUEUED' AND b.epoch = $5 AND b.cancel_us IS NULL
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $15 FOR KEY SHARE)
-	FOR UPDATE OF j, a, n, b
+	FOR NO KEY UPDATE OF j, a, n, b
 ), a AS (
 	UPDATE attempt SET desired = 'drain', version = version + 1, drain_why = $9, drain_deadline_us = NULL
 	FROM ok WHERE attempt.job_id = ok.id AND attempt.epoch = ok.epoch AND $8

@@ -151,7 +151,7 @@ SELECT json_build_object('items', coalesce((SELECT json_agg(json_build_object('p
 -- rows: 1 found int8, told int8
 -- writes: yes
 WITH f AS (
-	SELECT provider, region, ref FROM orphan WHERE ($1 IS NULL OR provider = $1) AND ref = $2 AND gone_us IS NULL FOR UPDATE
+	SELECT provider, region, ref FROM orphan WHERE ($1 IS NULL OR provider = $1) AND ref = $2 AND gone_us IS NULL FOR NO KEY UPDATE
 ), u AS (
 	UPDATE orphan o SET word = $3, word_by = $4, word_us = $5 FROM f
 	WHERE o.provider = f.provider AND o.region = f.region AND o.ref = f.ref AND (SELECT count(DISTINCT provider) FROM f) = 1
@@ -171,7 +171,7 @@ WITH o AS (
 	SELECT o.ref, o.kind, o.why, o.first_us, o.terminate_us, o.word, o.word_by FROM orphan o
 	WHERE o.provider = $1 AND o.region = $2 AND o.ref = ANY ($3) AND o.gone_us IS NULL AND o.word <> 'keep'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
-	FOR UPDATE
+	FOR NO KEY UPDATE
 ), u AS (
 	UPDATE orphan SET terminate_us = $4 FROM o
 	WHERE orphan.provider = $1 AND orphan.region = $2 AND orphan.ref = o.ref AND o.terminate_us IS NULL

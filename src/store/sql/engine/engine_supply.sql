@@ -14,7 +14,7 @@ WITH ok AS (
 	WHERE j.id = $1 AND j.state = 'RUNNING' AND j.epoch = $2 AND j.cancel_us IS NULL
 		AND a.node_id = $3 AND a.ended_us IS NULL AND a.desired = 'run' AND n.state = 'READY'
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SHARE)
-	FOR UPDATE OF j, a, n
+	FOR NO KEY UPDATE OF j, a, n
 ), o AS (
 	INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us)
 	SELECT x.node_id, 'maintenance', $6, 'deadline policy', $5, $7 FROM ok JOIN attempt x ON x.job_id = ok.id AND x.epoch = ok.epoch

@@ -105,7 +105,7 @@ WITH d AS MATERIALIZED (
 		THEN greatest(coalesce(n.last_seen_us, n.ready_us), $3) + $2 <= $1 OR n.gone_seen > 0
 		ELSE n.last_seen_us > $1 - $2 AND n.gone_seen = 0 END
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
-	ORDER BY n.id LIMIT 500 FOR UPDATE OF n SKIP LOCKED
+	ORDER BY n.id LIMIT 500 FOR NO KEY UPDATE OF n SKIP LOCKED
 ), n AS (
 	UPDATE node SET suspect_us = CASE WHEN d.begins THEN $1 END, suspect_seen_us = CASE WHEN d.begins THEN last_seen_us END,
 		suspect_beats = (SELECT beats FROM listener WHERE name = 'api')
