@@ -16,6 +16,7 @@ begin with "--" and two or more blanks:
     -- json: epoch, why                         (the row as a JSON object: one item a column, below)
     -- rows: many as api_jobs                   (columns and shape of an earlier statement in the file)
     -- lane: long                               (optional, long | agent: its connections, io/pg/pg.h)
+    -- row_at: yes                              (optional, of many rows: they can be read one by one)
     -- wakes: none                              (optional: no reconciler looks at what it writes; or the tables of which one looks)
     -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
@@ -133,7 +134,7 @@ class Stmt:
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.shape = self.like = None
-        self.lane, self.wakes = "quick", None
+        self.lane, self.wakes, self.row_at = "quick", None, False
         self.params, self.cols, self.sql = [], [], []
         self.groups = {}
         self.seen = set()
@@ -218,6 +219,10 @@ class Stmt:
             self.writes = text == "yes"
         elif key == "json":
             self.shape = text
+        elif key == "row_at":
+            if text != "yes":
+                bad(self.path, line, "row_at must be yes")
+            self.row_at = True
         elif key == "lane":
             if text not in ("long", "agent"):
                 bad(self.path, line, "lane must be long or agent")
@@ -380,7 +385,7 @@ def gen_h(stmts, rows, groups):
             o.append("    struct %s **ret);" % rs)
             o.append("size_t q_%s_rows_of(const struct pg_result *r, struct arena *a," % s.name)
             o.append("    struct %s **ret);" % rs)
-            if s.shape and s.count == "many":
+            if (s.shape or s.row_at) and s.count == "many":
                 o.append("void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % s.name)
                 o.append("    struct %s *row);" % rs)
     o += ["", "#endif", ""]
@@ -505,7 +510,7 @@ def gen_stmt(s):
               "", "size_t q_%s_rows(const struct pg_req *req, struct arena *a," % n,
               "    struct %s **ret)" % rs, "{",
               "\treturn q_%s_rows_of(req->result, a, ret);" % n, "}"]
-        if s.shape and s.count == "many":
+        if (s.shape or s.row_at) and s.count == "many":
             o += ["", "void q_%s_row_at(const struct pg_result *r, size_t i, struct arena *a," % n,
                   "    struct %s *row)" % rs, "{", "\trow_%s(r, i, a, row, \"%s\");" % (rs, n), "}"]
     return "\n".join(o)

@@ -13,6 +13,8 @@
 /* A full read costs less than this share of the pools one by one. */
 #define SOME_SHARE 8
 #define SOME_LEAST 500
+/* Rows of a full read that are taken in one turn of the loop: a few milliseconds. */
+#define SLICE 2000
 
 struct market {
 	struct loop *loop;
@@ -41,6 +43,8 @@ struct market {
 	struct round *rounds;
 	size_t rounds_n;
 	struct pg_req req;
+	struct pool_rows fresh; /* of a full read, as far as they are taken */
+	struct loop_timer slice;
 
 	TAILQ_HEAD(, market_want) wants;
 	struct loop_timer timer;
@@ -86,6 +90,7 @@ static void wants_serve(struct market *m)
 static void refresh_end(struct market *m)
 {
 	pg_req_fini(&m->req);
+	rows_fini(&m->fresh);
 	arena_free(m->work);
 	m->work = NULL;
 	m->ids = NULL;
@@ -212,6 +217,52 @@ static void suspects_judge(struct market *m)
 	}
 }
 
+static void offers_taken(struct market *m, size_t n)
+{
+	m->stats.reads++;
+	m->stats.pools_read += (int64_t)n;
+	refresh_apply(m, true);
+}
+
+static void full_read_end(struct market *m)
+{
+	struct pool_rows was = m->rows;
+
+	m->rows = m->fresh;
+	m->fresh = (struct pool_rows){ 0 };
+	if (m->compares) {
+		suspects_keep(m, &was);
+	}
+	rows_fini(&was);
+	m->compared_us = m->sent_us;
+	offers_taken(m, m->rows.n);
+}
+
+/* Other work of the loop goes on between two slices. */
+static void slice_take(struct market *m)
+{
+	size_t n = pg_rows(m->req.result), until = MIN(m->fresh.n + SLICE, n);
+	struct arena *a = arena_new(WORK_BYTES_MAX);
+
+	while (m->fresh.n < until) {
+		struct q_offers_row row;
+
+		q_offers_row_at(m->req.result, m->fresh.n, a, &row);
+		rows_add(&m->fresh, &row);
+	}
+	arena_free(a);
+	if (until < n) {
+		loop_timer_set(&m->slice, 1);
+	} else {
+		full_read_end(m);
+	}
+}
+
+static void slice_due(struct loop_timer *t)
+{
+	slice_take(container_of(t, struct market, slice));
+}
+
 static void offers_read(struct op *op)
 {
 	struct market *m = container_of(container_of(op, struct pg_req, op), struct market, req);
@@ -220,26 +271,14 @@ static void offers_read(struct op *op)
 
 	if (op->rc != SPOT_OK) {
 		refresh_fail(m);
-		return;
-	}
-	if (m->reads_all) {
-		struct pool_rows was = m->rows;
-
-		n = q_offers_rows(&m->req, m->work, &read);
-		m->rows = (struct pool_rows){ .told = was.told };
-		rows_all(&m->rows, read, n);
-		if (m->compares) {
-			suspects_keep(m, &was);
-		}
-		rows_fini(&was);
-		m->compared_us = m->sent_us;
+	} else if (m->reads_all) {
+		rows_begin(&m->fresh, pg_rows(m->req.result), m->rows.told);
+		slice_take(m);
 	} else {
 		n = q_offers_some_rows(&m->req, m->work, &read);
 		rows_some(&m->rows, m->ids, m->ids_n, read, n);
+		offers_taken(m, n);
 	}
-	m->stats.reads++;
-	m->stats.pools_read += (int64_t)n;
-	refresh_apply(m, true);
 }
 
 static void offers_ask(struct market *m)
@@ -381,6 +420,7 @@ struct market *market_new(struct loop *l, struct pg *pg, const struct rank_polic
 	m->pg = pg;
 	m->policy = *p;
 	TAILQ_INIT(&m->wants);
+	loop_timer_init(&m->slice, l, slice_due);
 	loop_timer_init(&m->timer, l, market_tick);
 	loop_timer_set(&m->timer, FIRST_US);
 	return m;
@@ -403,8 +443,10 @@ void market_free(struct market *m)
 		w->waits = false;
 	}
 	loop_timer_stop(&m->timer);
+	loop_timer_stop(&m->slice);
 	pg_req_fini(&m->trim);
 	pg_req_fini(&m->req);
+	rows_fini(&m->fresh);
 	arena_free(m->work);
 	market_drop(m->snap);
 	rows_fini(&m->rows);

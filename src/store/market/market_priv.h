@@ -43,8 +43,9 @@ struct pool_rows {
 	bool told; /* market_tell() */
 };
 void rows_fini(struct pool_rows *rows);
-/* Takes all rows of a full read. */
-void rows_all(struct pool_rows *rows, const struct q_offers_row *read, size_t n);
+/* Begins a full read of n rows. rows_add() takes each of them, in the order of the pools. */
+void rows_begin(struct pool_rows *rows, size_t n, bool told);
+void rows_add(struct pool_rows *rows, const struct q_offers_row *read);
 /* Replaces the pools of ids by the rows read; both are ordered. */
 void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
     const struct q_offers_row *read, size_t n);

@@ -148,19 +148,18 @@ static struct pool_row *rows_alloc(size_t n)
 	return list;
 }
 
-void rows_all(struct pool_rows *rows, const struct q_offers_row *read, size_t n)
+void rows_begin(struct pool_rows *rows, size_t n, bool told)
 {
-	bool told = rows->told;
+	*rows = (struct pool_rows){ .names = names_new(),
+		.list = rows_alloc(n),
+		.cap = n,
+		.odds_due_us = INT64_MAX,
+		.told = told };
+}
 
-	rows_fini(rows);
-	rows->told = told;
-	rows->names = names_new();
-	rows->odds_due_us = INT64_MAX;
-	rows->list = rows_alloc(n);
-	rows->n = rows->cap = n;
-	for (size_t i = 0; i < n; i++) {
-		rows->list[i] = row_of(rows, &read[i]);
-	}
+void rows_add(struct pool_rows *rows, const struct q_offers_row *read)
+{
+	rows->list[rows->n++] = row_of(rows, read);
 }
 
 /* The index of the first row whose id is not below. */

@@ -420,11 +420,44 @@ static void test_odds_expire_by_themselves(void **state)
 	PQfinish(c);
 }
 
+/* It is taken in several turns of the loop. */
+static void test_a_full_read_of_many_pools_has_each_of_them_once(void **state)
+{
+	PGconn *c = PQconnectdb(dsn);
+	struct market_snap *s;
+	struct market *m;
+
+	(void)state;
+	rank_policy_default(&policy);
+	pools_add(c);
+	sql(c,
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
+	    "gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT "
+	    "provider, region, zone, zone_name, 'more' || i, market, gpu_name, gpu_milli, "
+	    "gpu_mem_mib, vcpus, mem_mib, arch, quota_class, true, 1 FROM pool, generate_series(1, "
+	    "5000) i WHERE id = 71");
+	sql(c,
+	    "INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, "
+	    "changed_us, source, state) SELECT id, 1000000 + id, 1, 1, 1, 't', 'fresh' FROM pool "
+	    "WHERE instance_type LIKE 'more%'");
+	m = market_new(loop, pg, &policy);
+	s = market_read(m);
+	assert_true(s->n > 5000);
+	for (size_t i = 0; i < s->n; i++) {
+		assert_true(i == 0 || s->offers[i].pool_id > s->offers[i - 1].pool_id);
+		assert_int_equal(s->offers[i].price_micros, 1000000 + s->offers[i].pool_id);
+	}
+	market_drop(s);
+	market_free(m);
+	PQfinish(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_odds_expire_by_themselves),
 		T(test_the_kept_market_equals_the_rows),
+		T(test_a_full_read_of_many_pools_has_each_of_them_once),
 	};
 
 	return STORE_TESTS(tests);
