@@ -92,6 +92,9 @@ struct engine_conf {
 struct engine;
 /* Pools of the kept market that differed from the rows (store/market/market.h); must stay 0. */
 int64_t engine_market_mended(const struct engine *e);
+/* Running jobs that were judged for a return to spot. One that stays is judged again only when the
+ * market changes. */
+int64_t engine_returns_judged(const struct engine *e);
 /* A provider that exists but could not be opened, and why, for spotctl doctor. */
 struct engine_unopened {
 	const char *name;

@@ -154,6 +154,7 @@ struct offers {
 	const char **busy;
 	size_t rests_n, busy_n, busy_cap;
 	uint64_t gangs_hash; /* of the rows that they came from */
+	int64_t returns_judged; /* running jobs, by move_back.c */
 };
 
 struct lease;

@@ -37,6 +37,11 @@ int64_t engine_market_mended(const struct engine *e)
 	return market_stats(e->offers.market).mended;
 }
 
+int64_t engine_returns_judged(const struct engine *e)
+{
+	return e->offers.returns_judged;
+}
+
 void offers_invalidate(struct engine *e)
 {
 	e->offers.read_us = 0;

@@ -443,8 +443,11 @@ static void return_decide_all(struct recon *r, void *ctx)
 
 	deadline_pass_begins(r->e);
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->rows[i].has_replacement_id || stay_known(r, &t->rows[i], market) ||
-		    !move_judge(r, &t->rows[i], true, &m) || spot_leave(r, &t->rows[i], &m) ||
+		if (t->rows[i].has_replacement_id || stay_known(r, &t->rows[i], market)) {
+			continue;
+		}
+		r->e->offers.returns_judged++;
+		if (!move_judge(r, &t->rows[i], true, &m) || spot_leave(r, &t->rows[i], &m) ||
 		    deadline_moves(r, &t->rows[i], &m)) {
 			continue;
 		}

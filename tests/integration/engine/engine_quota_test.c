@@ -303,6 +303,38 @@ static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state
 	world_finish(w, 1);
 }
 
+/* Its answer is kept while the market stays, and for a minute at most. */
+static void test_a_job_that_stays_on_demand_is_judged_again_when_prices_move(void **state)
+{
+	struct world *w = *state;
+	int64_t judged;
+
+	world_reset(w, true);
+	w->conf.bill_us = 600 * SPOT_US_PER_S; /* each bill changes the pool's record */
+	world_pool(w, "z1", "a1", "spot", 2000000);
+	world_pool(w, "z3", "a1", "on_demand", 1000000);
+	world_run_job(w, "{}");
+	for (int i = 0; engine_returns_judged(w->engine) == 0 && i < 100; i++) {
+		world_for(w, 100);
+	}
+	assert_int_not_equal(engine_returns_judged(w->engine), 0);
+	world_for(w, 500);
+	judged = engine_returns_judged(w->engine);
+	for (int i = 0; i < 20; i++) {
+		world_sql(w, "NOTIFY spot_engine");
+		world_for(w, 100);
+	}
+	assert_int_equal(engine_returns_judged(w->engine), judged);
+	world_sql(w,
+	    "UPDATE pool_latest SET price_micros = 1900000 WHERE price_micros = 2000000; "
+	    "NOTIFY spot_engine");
+	for (int i = 0; engine_returns_judged(w->engine) == judged && i < 100; i++) {
+		world_for(w, 100);
+	}
+	assert_int_not_equal(engine_returns_judged(w->engine), judged);
+	assert_int_equal(w->cloud.launches, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +349,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
 		cmocka_unit_test(test_a_pool_that_refused_is_not_asked_by_an_older_read),
 		cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
+		cmocka_unit_test(test_a_job_that_stays_on_demand_is_judged_again_when_prices_move),
 		cmocka_unit_test(
 		    test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
 		cmocka_unit_test(
