@@ -26,7 +26,8 @@ import references  # noqa: E402
 WAKES = 200  # Nodes whose state changes while their polls are parked.
 PLAIN = 1340  # Polls a second that are answered at once: 20,000 agents every 15 s.
 SPARE = 300  # Open files of a daemon for all but polls.
-BUSY = 500  # The whoami requests a second beside the engine.
+BUSY = 500  # Requests a second of each kind beside the engine,
+QUEUED = 100000  # whose queue has so many jobs.
 NODES = """
 INSERT INTO node (pool_id, state, state_us, token, name, ref, ip, price_micros, created_us, launched_us, ready_us, last_seen_us, session_hash)
 SELECT 1, 'READY', %(now)s, 'token-a' || i, 'node-a' || i, 'a-' || i, '10.0.0.1', 500000, %(now)s, %(now)s, %(now)s, %(now)s,
@@ -101,7 +102,9 @@ class Bench:
                                  "--seconds", "%dms" % (seconds * 1000), "--json", template], stdout=subprocess.PIPE, text=True)
 
     def load_run(self, port, template, connections, rate):
-        p = self.load_start(port, template, connections, rate, self.seconds)
+        return self.load_end(self.load_start(port, template, connections, rate, self.seconds))
+
+    def load_end(self, p):
         out = json.loads(p.communicate(timeout=self.seconds + 120)[0])
         if out["refused"]:
             raise Failure("refused: %s" % out["statuses"])
@@ -212,7 +215,7 @@ def measure_fleet(bench, first, polls):
 
 
 def measure_lanes(bench, pools):
-    """whoami while the engine looks at a queue of 1,000 jobs in a market of so many pools."""
+    """whoami, polls of agents and nginx at once. Beside them the engine looks at 100,000 queued jobs and so many pools."""
     world = World(bench, "lanes", "all")
     market.load_pools(bench.server, world.name, market.Size(pools, 0, 0))
     world.start("api")
@@ -222,15 +225,20 @@ def measure_lanes(bench, pools):
         raise Failure("submit: %d %r" % (status, reply))
     alone = bench.load_run(world.port, world.whoami(), 32, BUSY)
     world.stop()
-    market.load_work(bench.server, world.name, market.Size(pools, 1000, 0))
+    market.load_work(bench.server, world.name, market.Size(pools, QUEUED, 0))
+    world.sql(NODES % {"now": market.NOW, "nodes": WAKES})
     world.start()
     try:
         world.daemon.await_log("engine.leads")
-        busy = bench.load_run(world.port, world.whoami(), 32, BUSY)
+        polls = bench.load_start(world.port, world.polls("busy", WAKES, 0), 32, BUSY, bench.seconds)
+        whoami = bench.load_start(world.port, world.whoami(), 32, BUSY, bench.seconds)
+        nginx = bench.nginx_run(32, BUSY)
+        busy, polled = bench.load_end(whoami), bench.load_end(polls)
     finally:
         world.stop()
-    return {"what": "whoami, %d pools, 1,000 jobs queued" % pools, "alone_p50_ms": alone["p50_ms"], "alone_p99_ms": alone["p99_ms"],
-            "busy_p50_ms": busy["p50_ms"], "busy_p99_ms": busy["p99_ms"], "unsent": busy["unsent"]}
+    return {"what": "whoami, %d pools, %d jobs queued" % (pools, QUEUED), "alone_p50_ms": alone["p50_ms"], "alone_p99_ms": alone["p99_ms"],
+            "busy_p50_ms": busy["p50_ms"], "busy_p99_ms": busy["p99_ms"], "unsent": busy["unsent"], "poll_p50_ms": polled["p50_ms"],
+            "poll_p99_ms": polled["p99_ms"], "nginx_p50_ms": nginx and nginx["p50_ms"], "nginx_p99_ms": nginx and nginx["p99_ms"]}
 
 
 def line(result):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""To the launch call: call_bench.py BUILD [--jobs 50] [--notices 50] [--pools 50000] [--json].
+"""To the launch call: call_bench.py BUILD [--jobs 200] [--notices 100] [--pools 50000] [--json].
 From a submit to its decision and its launch call, with an empty queue. From a notice that an agent heard to the decision for the
 next machine and its launch call. The whole daemon, a private Postgres with fsync on, and the emulator of AWS without rate limits."""
 import argparse
@@ -14,6 +14,7 @@ from world import Failure, exchange, until  # noqa: E402
 
 JOB = "name: bench\nresources:\n  accelerators: T4:1\n  use_spot: %s\nrun: exec sleep 3600\n"
 LONGEST_S = 60
+WARM = 5  # Jobs that are not measured: the market is read meanwhile.
 # By the daemon's own clock: from the stored job to the row of its node, and to the launch call.
 TOOK = """SELECT (n.created_us - j.created_us) / 1000.0 || ' ' || (n.launch_sent_us - j.created_us) / 1000.0
     FROM job j JOIN node n ON n.job_id = j.id WHERE j.id = %d AND n.launch_sent_us IS NOT NULL"""
@@ -38,6 +39,14 @@ def place(world, spot="false"):
     return [float(x) for x in took]
 
 
+def cancel(world):
+    """The queue is empty afterwards: without an agent no job begins."""
+    status, _, reply = exchange("POST", "http://127.0.0.1:%d/v1/jobs/j%d/cancel" % (world.port, world.job), b"", {"Authorization": "Bearer " + world.token})
+    if status >= 300:
+        raise Failure("j%d not cancelled: %d %s" % (world.job, status, reply))
+    until("j%d is over" % world.job, LONGEST_S, lambda: world.server.sql("SELECT 1 FROM job WHERE id = %d AND state = 'CANCELLED'" % world.job), pause=0.02)
+
+
 def replace(world):
     """Milliseconds from a notice to the decision and to the launch call of the next machine."""
     node, ref = until("j%d runs" % world.job, LONGEST_S, lambda: world.server.sql(RUNS % world.job).split(), pause=0.1)
@@ -51,8 +60,15 @@ def measure(args, agents):
     world = World(args.build, "aws", False, False, agents)
     try:
         world.more_pools(args.pools)
-        place(world, "true" if agents else "false")  # waits for the engine's start
-        took = [(replace if agents else place)(world) for _ in range(args.notices if agents else args.jobs)]
+        if agents:
+            place(world, "true")
+            took = [replace(world) for _ in range(args.notices)]
+        else:
+            took = []
+            for _ in range(WARM + args.jobs):
+                took.append(place(world))
+                cancel(world)
+            took = took[WARM:]
         return took, int(world.server.sql("SELECT count(*) FROM pool WHERE offered"))
     finally:
         world.close()
@@ -66,8 +82,8 @@ def percentiles(values):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
-    parser.add_argument("--jobs", type=int, default=50)
-    parser.add_argument("--notices", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--notices", type=int, default=100)
     parser.add_argument("--pools", type=int, default=50000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
