@@ -28,7 +28,8 @@ config:
 {ours}
     checkpoint: {{path: ckpt, signal: USR1, interval: {interval}, budget: 15s}}
 """
-SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms"}}
+# A busy machine may take longer than the world's 20 s from a notice to the next gang.
+SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms", "reclaim_cool": "90s"}}
 
 
 class Gang:
