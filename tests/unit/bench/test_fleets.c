@@ -301,17 +301,22 @@ static void a_range_follows_the_queue_down_to_zero(void **state)
 /* A cluster has all its nodes, in one pool, or none. */
 static void a_cluster_is_whole_or_not_there(void **state)
 {
-	const struct held *h = &runs[FIXED][CLUSTER][0].h;
+	static const struct held_base_conf spot = { .base = { .kind = BASE_EAGER }, .whole = true };
+	struct fs_brain b;
+	struct run r;
 	int32_t all, moves;
 
 	(void)state;
+	held_base("cluster", &spot, &b);
+	run_make("name: pair\nnodes: 2\nresources: {accelerators: {V100: 1}}\n", &b, 1, &r);
 	for (size_t i = 0; i < STEPS; i++) {
-		count_minute(h, (int64_t)i * FS_STEP_US, &all, &moves);
-		assert_true(all == 0 || all == 4);
+		count_minute(&r.h, (int64_t)i * FS_STEP_US, &all, &moves);
+		assert_true(all == 0 || all == 2);
 	}
-	for (size_t i = 0; i < h->s.nodes_n; i++) {
-		assert_int_equal(h->s.nodes[i].pool, h->s.nodes[i / 4 * 4].pool);
+	for (size_t i = 0; i < r.h.s.nodes_n; i++) {
+		assert_int_equal(r.h.s.nodes[i].pool, r.h.s.nodes[i / 2 * 2].pool);
 	}
+	assert_true(r.h.s.nodes_n > 2);
 }
 
 static void a_fleet_that_cannot_be_held_is_refused(void **state)

@@ -10,7 +10,8 @@
 static const struct held_conf whole,
     no_return = { .no_return = true }, no_rebalance = { .no_rebalance = true },
     neither = { .no_return = true, .no_rebalance = true }, no_size = { .no_size = true },
-    no_floor = { .no_floor = true }, sized_on_demand = { .on_demand = true };
+    no_floor = { .no_floor = true }, no_spread = { .no_floor = true, .no_pools_min = true },
+    sized_on_demand = { .on_demand = true };
 static const struct held_base_conf
     on_demand = { .base = { .kind = BASE_ON_DEMAND } },
     eager_any = { .base = { .kind = BASE_EAGER, .or_on_demand = true } },
@@ -31,6 +32,7 @@ static size_t policies_fill(const struct fleet_spec *f, struct fs_brain *ret)
 	if (f->on_demand_floor > 0 || f->floor_pm > 0) {
 		held_ours("without the floor", &no_floor, &ret[n++]);
 	}
+	held_ours("without the floor and pools_min", &no_spread, &ret[n++]);
 	if (range) {
 		held_ours("without a size by demand", &no_size, &ret[n++]);
 	}

@@ -12,6 +12,7 @@ struct held_conf {
 	bool no_rebalance; /* no hourly rebalancing */
 	bool no_size; /* always as many nodes as the file allows */
 	bool no_floor; /* no node has to be on demand */
+	bool no_pools_min; /* nor has the fleet to be in several pools */
 	bool on_demand; /* no spot */
 };
 /* As the engine decides, by the code of src/core/fleet. */

@@ -23,6 +23,7 @@ static void *mind_init(struct fs_sim *s, const void *arg)
 	if (m->conf->no_floor) {
 		m->spec.on_demand_floor = m->spec.floor_pm = 0;
 	}
+	m->spec.pools_min = m->conf->no_pools_min ? 1 : m->spec.pools_min;
 	if (m->conf->no_size || m->spec.scaling == NULL) {
 		m->spec.scaling = NULL;
 		m->spec.nodes = held_most(h->spec);
