@@ -175,10 +175,10 @@ static bool options_read(int argc, char **argv, struct options *o)
 			return false;
 		}
 	}
-	/* A fleet keeps half of the jobs: those of its GPU. */
+	/* A fleet keeps about 40 % of the jobs: those of its GPU and one machine. */
 	o->seeds = o->seeds > 0 ? o->seeds : 10;
-	o->jobs = o->jobs > 0 ? o->jobs : o->fleet != NULL ? 350 : 120;
 	o->days = o->days > 0 ? o->days : o->fleet != NULL ? 7 : 3;
+	o->jobs = o->jobs > 0 ? o->jobs : o->fleet != NULL ? 50 * o->days : 120;
 	return argc >= 4 && argc % 2 == 0;
 }
 

@@ -182,7 +182,7 @@ void report_table(const struct fs_brain *b, size_t policies_n, struct fs_result 
 
 struct fs_result (*report_results(void))[SEEDS_MAX]
 {
-	void *p = mmap(NULL, POLICIES_MAX * SEEDS_MAX * sizeof(struct fs_result),
+	void *p = mmap(NULL, (size_t)POLICIES_MAX * SEEDS_MAX * sizeof(struct fs_result),
 	    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return p != MAP_FAILED ? p : NULL;

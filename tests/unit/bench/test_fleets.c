@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 
 #define SEEDS 2
-#define HORIZON_US (2 * 24 * SPOT_US_PER_HOUR)
+#define HORIZON_US (INT64_C(2) * 24 * SPOT_US_PER_HOUR)
 #define STEPS ((size_t)(HORIZON_US / FS_STEP_US))
 
 static const char fixed_file[] = "name: fixed\nnodes: 4\non_demand_floor: 1\nresources:\n"
@@ -88,7 +88,7 @@ static int runs_free(void **state)
 
 static void every_run(void (*f)(const struct run *r))
 {
-	for (size_t i = 0; i < FILES * BRAINS * SEEDS; i++) {
+	for (size_t i = 0; i < (size_t)FILES * BRAINS * SEEDS; i++) {
 		f(&runs[i / SEEDS / BRAINS][i / SEEDS % BRAINS][i % SEEDS]);
 	}
 }
