@@ -13,19 +13,10 @@
 #include "brains.h"
 
 #define SAME_REGION_TRIES 3
-#define INTERVAL_US (1800 * SPOT_US_PER_S)
-
-struct round {
-	uint64_t asked[FS_POOLS_MAX / 64 + 1];
-	int32_t starts; /* of the task when the round began */
-	int32_t same; /* tries left in the old region */
-	bool skip;
-	bool begun;
-};
 
 struct base {
 	const struct base_conf *conf;
-	struct round *rounds;
+	struct base_round *rounds;
 };
 
 static void *base_init(struct fs_sim *s, const void *arg)
@@ -37,7 +28,7 @@ static void *base_init(struct fs_sim *s, const void *arg)
 	return b;
 }
 
-static bool was_asked(const struct round *r, size_t pool)
+static bool was_asked(const struct base_round *r, size_t pool)
 {
 	return (r->asked[pool / 64] >> (pool % 64) & 1) != 0;
 }
@@ -53,8 +44,8 @@ static bool old_region(const struct fs_sim *s, const struct fs_task *k, size_t p
 	return strcmp(p->provider, old->provider) == 0 && strcmp(p->region, old->region) == 0;
 }
 
-static bool may_ask(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
-    const struct round *r, size_t pool)
+static bool may_ask(const struct fs_sim *s, const struct base_conf *c, const struct fs_task *k,
+    const struct base_round *r, size_t pool)
 {
 	const struct fs_pool *p = &s->w->pools[pool];
 	bool spot = p->market == SPOT_MARKET_SPOT;
@@ -62,24 +53,24 @@ static bool may_ask(const struct fs_sim *s, const struct base *b, const struct f
 	if (!fs_suits(p, k->job) || was_asked(r, pool)) {
 		return false;
 	}
-	if (b->conf->kind == BASE_ON_DEMAND) {
+	if (c->kind == BASE_ON_DEMAND) {
 		return !spot;
 	}
 	if (r->same > 0) {
 		return spot && old_region(s, k, pool);
 	}
-	return (spot || b->conf->or_on_demand) && !(r->skip && old_region(s, k, pool));
+	return (spot || c->or_on_demand) && !(r->skip && old_region(s, k, pool));
 }
 
-static int32_t cheapest_find(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
-    const struct round *r)
+static int32_t cheapest_find(const struct fs_sim *s, const struct base_conf *c,
+    const struct fs_task *k, const struct base_round *r)
 {
 	int64_t least = INT64_MAX;
 	int32_t ret = -1;
 
 	for (size_t i = 0; i < s->w->pools_n; i++) {
 		int64_t price =
-		    may_ask(s, b, k, r, i) ? fs_price(&s->w->pools[i], s->t) : INT64_MAX;
+		    may_ask(s, c, k, r, i) ? fs_price(&s->w->pools[i], s->t) : INT64_MAX;
 
 		if (price < least) {
 			least = price;
@@ -89,36 +80,35 @@ static int32_t cheapest_find(const struct fs_sim *s, const struct base *b, const
 	return ret;
 }
 
-static void round_begin(const struct base *b, const struct fs_task *k, struct round *r)
+static void round_begin(const struct base_conf *c, const struct fs_task *k, struct base_round *r)
 {
 	bool lost = k->starts > 0 && (!r->begun || r->starts != k->starts);
 
-	*r = (struct round){ .starts = k->starts, .begun = true };
-	r->skip = lost && b->conf->kind == BASE_EAGER;
-	r->same = lost && b->conf->kind == BASE_FAILOVER ? SAME_REGION_TRIES : 0;
+	*r = (struct base_round){ .starts = k->starts, .begun = true };
+	r->skip = lost && c->kind == BASE_EAGER;
+	r->same = lost && c->kind == BASE_FAILOVER ? SAME_REGION_TRIES : 0;
 }
 
-static void task_step(struct fs_sim *s, struct base *b, size_t i)
+void base_seek(struct fs_sim *s, const struct base_conf *c, const struct fs_task *k,
+    struct base_round *r, bool (*launch)(void *ctx, int32_t pool), void *ctx)
 {
-	struct fs_task *k = &s->tasks[i];
-	struct round *r = &b->rounds[i];
 	int32_t pool;
 
 	if (!r->begun || r->starts != k->starts) {
-		round_begin(b, k, r);
+		round_begin(c, k, r);
 	}
-	pool = cheapest_find(s, b, k, r);
+	pool = cheapest_find(s, c, k, r);
 	if (pool < 0 && r->same > 0) {
 		/* Its zones were all asked: the tries that are left ask the first ones again. */
 		r->same--;
 		memset(r->asked, 0, sizeof(r->asked));
-		pool = cheapest_find(s, b, k, r);
+		pool = cheapest_find(s, c, k, r);
 	}
 	if (pool < 0) {
-		round_begin(b, k, r);
-		pool = cheapest_find(s, b, k, r);
+		round_begin(c, k, r);
+		pool = cheapest_find(s, c, k, r);
 	}
-	if (pool >= 0 && !fs_launch(s, i, pool, false)) {
+	if (pool >= 0 && !launch(ctx, pool)) {
 		r->asked[pool / 64] |= UINT64_C(1) << (pool % 64);
 		if (r->same > 0 && --r->same == 0) {
 			memset(r->asked, 0, sizeof(r->asked));
@@ -126,11 +116,26 @@ static void task_step(struct fs_sim *s, struct base *b, size_t i)
 	}
 }
 
+struct seeker {
+	struct fs_sim *s;
+	size_t task;
+};
+
+static bool task_launch(void *ctx, int32_t pool)
+{
+	const struct seeker *x = ctx;
+
+	return fs_launch(x->s, x->task, pool, false);
+}
+
 static void base_step(struct fs_sim *s, void *self, int64_t t)
 {
+	struct base *b = self;
+
 	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
 		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t) {
-			task_step(s, self, i);
+			base_seek(s, b->conf, &s->tasks[i], &b->rounds[i], task_launch,
+			    &(struct seeker){ s, i });
 		}
 	}
 }
@@ -139,7 +144,7 @@ void base_brain(const char *name, const struct base_conf *conf, struct fs_brain 
 {
 	*ret = (struct fs_brain){
 		.name = name,
-		.interval_us = conf->kind == BASE_ON_DEMAND ? 0 : INTERVAL_US,
+		.interval_us = conf->kind == BASE_ON_DEMAND ? 0 : BASE_INTERVAL_US,
 		.init = base_init,
 		.step = base_step,
 		.arg = conf,

@@ -32,6 +32,19 @@ struct base_conf {
 	/* any_of: on demand where no spot was to be had; it stays there */
 	bool or_on_demand;
 };
+#define BASE_INTERVAL_US (1800 * SPOT_US_PER_S) /* of saves, as users set it */
+/* The tries of one seeker since it last had a place. */
+struct base_round {
+	uint64_t asked[FS_POOLS_MAX / 64 + 1];
+	int32_t starts; /* of the task when the round began */
+	int32_t same; /* tries left in the old region */
+	bool skip;
+	bool begun;
+};
+/* Makes the next try of a seeker. k: what it seeks, its last pool and its starts. launch returns
+ * false if the pool refuses. */
+void base_seek(struct fs_sim *s, const struct base_conf *c, const struct fs_task *k,
+    struct base_round *r, bool (*launch)(void *ctx, int32_t pool), void *ctx);
 /* By list price; arg: struct base_conf. */
 void base_brain(const char *name, const struct base_conf *conf, struct fs_brain *ret);
 

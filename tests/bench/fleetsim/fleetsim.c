@@ -1,6 +1,6 @@
 /*
- * fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--ablations SEEDS] [--jobs N] [--days N]
- * [--only NAME]
+ * fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--fleet FILE] [--seeds N] [--ablations SEEDS]
+ * [--jobs N] [--days N] [--only NAME]
  *
  * A whole fleet through recorded markets by every policy, the same jobs, world and luck for all:
  * the Markdown of README.md.
@@ -8,19 +8,13 @@
 #include "bench.h"
 
 #include "brains.h"
+#include "fleets/fleets.h"
 #include "load.h"
+#include "report.h"
 
 #include "base/base.h"
 #include "base/text/text.h"
 
-#include <math.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define POLICIES_MAX 20
-#define SEEDS_MAX 100
-#define WORKERS 2 /* processes: seeds know nothing of each other */
 #define HORIZON_US (60 * 24 * SPOT_US_PER_HOUR)
 
 static const struct ours_conf whole,
@@ -38,7 +32,7 @@ static const struct base_conf on_demand = { .kind = BASE_ON_DEMAND },
 
 struct options {
 	int64_t seeds, ablations, jobs, days;
-	const char *only;
+	const char *only, *fleet; /* fleet: file of a fleet to hold; NULL = single jobs */
 };
 /* So many policies are compared; behind them stand variants of ours without one part. */
 #define COMPARED 10
@@ -69,150 +63,16 @@ static size_t policies_fill(struct fs_brain *ret)
 	return n;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
-struct column {
-	const char *title;
-	int digits;
-	double (*of)(const struct fs_result *r);
-};
-
-static double c_dollars(const struct fs_result *r)
-{
-	return (double)r->dollars_micros / 1e6;
-}
-static double c_per_hour(const struct fs_result *r)
-{
-	return (double)r->dollars_micros / 1e6 / r->work_h;
-}
-static double c_spot(const struct fs_result *r)
-{
-	return 100.0 * (double)r->spot_micros / (double)MAX(r->node_micros, 1);
-}
-static double c_p50(const struct fs_result *r)
-{
-	return r->slow_p50;
-}
-static double c_p95(const struct fs_result *r)
-{
-	return r->slow_p95;
-}
-static double c_turn50(const struct fs_result *r)
-{
-	return r->turn_p50_h;
-}
-static double c_turn95(const struct fs_result *r)
-{
-	return r->turn_p95_h;
-}
-static double c_miss(const struct fs_result *r)
-{
-	return (double)r->misses;
-}
-static double c_moves(const struct fs_result *r)
-{
-	return (double)r->moves;
-}
-static double c_reclaims(const struct fs_result *r)
-{
-	return (double)r->reclaims;
-}
-static double c_lost(const struct fs_result *r)
-{
-	return r->lost_h;
-}
-static double c_wait(const struct fs_result *r)
-{
-	return r->wait_h;
-}
-static double c_refused(const struct fs_result *r)
-{
-	return (double)r->refused;
-}
-static double c_starts(const struct fs_result *r)
-{
-	return (double)r->starts;
-}
-static double c_egress(const struct fs_result *r)
-{
-	return (double)r->egress_micros / 1e6;
-}
-
-static const struct column money[] = {
-	{"USD", 0, c_dollars}, {"USD per GPU-hour of work", 3, c_per_hour},
-	{"node dollars on spot, %", 0, c_spot},
-	{"deadlines missed", 1, c_miss}, {"finish p50, h", 2, c_turn50}, {"p95, h", 1, c_turn95},
-	{"finish / work p50", 2, c_p50}, {"p95", 2, c_p95},
-}, events[] = {
-	{"moves", 1, c_moves}, {"reclaims", 0, c_reclaims}, {"lost work, h", 1, c_lost},
-	{"waited, h", 1, c_wait},
-	{"refused launches", 0, c_refused}, {"starts", 0, c_starts}, {"egress, USD", 0, c_egress},
-};
-
-static void mean_se(const struct fs_result *r, size_t n, double (*of)(const struct fs_result *),
-    double *mean, double *se)
-{
-	double sum = 0, squares = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		sum += of(&r[i]);
-	}
-	*mean = sum / (double)n;
-	for (size_t i = 0; i < n; i++) {
-		squares += pow(of(&r[i]) - *mean, 2);
-	}
-	*se = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : 0;
-}
-
-/* Against the first policy, seed by seed: a seed's common luck falls out. */
-static void ratio_print(const struct fs_result *r, const struct fs_result *first, size_t seeds)
-{
-	double sum = 0, squares = 0;
-
-	for (size_t k = 0; k < seeds; k++) {
-		double x = c_per_hour(&r[k]) / c_per_hour(&first[k]);
-
-		sum += x / (double)seeds;
-		squares += x * x / (double)seeds;
-	}
-	printf(" %.3f ± %.3f |", sum,
-	    seeds > 1 ? sqrt(fmax(squares - sum * sum, 0) / (double)(seeds - 1)) : 0.0);
-}
-
-static void table_print(const struct fs_brain *b, size_t policies_n,
-    struct fs_result (*r)[SEEDS_MAX], size_t seeds, const struct column *columns, size_t columns_n,
-    bool ratio)
-{
-	double mean, se;
-
-	printf("| policy |%s", ratio ? " USD, ours = 1 |" : "");
-	for (size_t c = 0; c < columns_n; c++) {
-		printf(" %s |", columns[c].title);
-	}
-	printf("\n|---|%s", ratio ? "---|" : "");
-	for (size_t c = 0; c < columns_n; c++) {
-		printf("---|");
-	}
-	printf("\n");
-	for (size_t i = 0; i < policies_n; i++) {
-		printf("| %s |", b[i].name);
-		if (ratio) {
-			ratio_print(r[i], r[0], seeds);
-		}
-		for (size_t c = 0; c < columns_n; c++) {
-			mean_se(r[i], seeds, columns[c].of, &mean, &se);
-			printf(" %.*f ± %.*f |", columns[c].digits, mean, columns[c].digits, se);
-		}
-		printf("\n");
-	}
-}
-
 static void both_tables(const struct fs_brain *b, size_t n, struct fs_result (*r)[SEEDS_MAX],
     size_t seeds)
 {
-	table_print(b, n, r, seeds, money, ARRAY_LEN(money), true);
+	size_t money_n, events_n;
+	const struct column *money = report_columns(REPORT_MONEY, &money_n),
+			    *events = report_columns(REPORT_EVENTS, &events_n);
+
+	report_table(b, n, r, seeds, money, money_n, true);
 	printf("\n");
-	table_print(b, n, r, seeds, events, ARRAY_LEN(events), false);
+	report_table(b, n, r, seeds, events, events_n, false);
 }
 
 static void report_print(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
@@ -241,42 +101,41 @@ static void seed_line(uint64_t seed, const struct fs_brain *b, const struct fs_r
 	    "seed %" PRIu64 " %-48s %9.2f USD, %3d of %3d deadlines missed, %4d reclaims, %5.1f h "
 	    "lost, %4d unfinished, "
 	    "%.1f s\n",
-	    seed, b->name, c_dollars(r), (int)r->misses, (int)r->deadlines, (int)r->reclaims,
-	    r->lost_h, (int)r->unfinished, (double)us / 1e6);
+	    seed, b->name, (double)r->dollars_micros / 1e6, (int)r->misses, (int)r->deadlines,
+	    (int)r->reclaims, r->lost_h, (int)r->unfinished, (double)us / 1e6);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool seed_run(const struct fs_data *d, const struct options *o, uint64_t seed,
-    const struct fs_brain *b, size_t n, struct fs_result (*ret)[SEEDS_MAX], size_t at)
+struct running {
+	const struct fs_data *d;
+	const struct options *o;
+	const struct fs_brain *brains;
+	size_t n;
+	struct fs_result (*results)[SEEDS_MAX];
+};
+
+static bool seed_run(const void *ctx, int64_t at)
 {
+	const struct running *x = ctx;
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fs_world *w = arena_alloc(a, sizeof(*w));
+	uint64_t seed = (uint64_t)at + 1;
 
-	if (!fs_world_make(a, d,
-		&(struct fs_plan){ .seed = seed, .jobs = (int32_t)o->jobs, .days = o->days }, w)) {
+	if (!fs_world_make(a, x->d,
+		&(struct fs_plan){ .seed = seed, .jobs = (int32_t)x->o->jobs, .days = x->o->days },
+		w)) {
 		fprintf(stderr, "seed %" PRIu64 ": no jobs\n", seed);
 		return false;
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < x->n; i++) {
 		AUTO(arena) struct arena *run = arena_new(0);
 		int64_t began = bench_us();
 		struct fs_sim s;
 
-		fs_run(run, w, &b[i], HORIZON_US, &s);
-		fs_result(run, &s, &ret[i][at]);
-		seed_line(seed, &b[i], &ret[i][at], bench_us() - began);
-	}
-	return true;
-}
-
-static bool worker_run(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
-    size_t n, struct fs_result (*ret)[SEEDS_MAX], int64_t seeds, int64_t first)
-{
-	for (int64_t k = first; k < seeds; k += WORKERS) {
-		if (!seed_run(d, o, (uint64_t)k + 1, b, n, ret, (size_t)k)) {
-			return false;
-		}
+		fs_run(run, w, &x->brains[i], HORIZON_US, &s);
+		fs_result(run, &s, &x->results[i][at]);
+		seed_line(seed, &x->brains[i], &x->results[i][at], bench_us() - began);
 	}
 	return true;
 }
@@ -284,97 +143,101 @@ static bool worker_run(const struct fs_data *d, const struct options *o, const s
 static bool all_run(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
     size_t n, struct fs_result (*ret)[SEEDS_MAX], int64_t seeds)
 {
-	bool good = true;
-	int status;
+	return report_seeds(seed_run, &(struct running){ d, o, b, n, ret }, seeds);
+}
 
-	(void)fflush(NULL);
-	for (int64_t i = 0; i < WORKERS; i++) {
-		pid_t pid = fork();
+static bool number_read(const char *key, const char *value, struct options *o)
+{
+	const struct {
+		const char *key;
+		int64_t most, *into;
+	} numbers[] = { { "--seeds", SEEDS_MAX, &o->seeds },
+		{ "--ablations", SEEDS_MAX, &o->ablations }, { "--jobs", 100000, &o->jobs },
+		{ "--days", 50, &o->days } };
 
-		if (pid == 0) {
-			_exit(worker_run(d, o, b, n, ret, seeds, i) ? 0 : 1);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		if (strcmp(key, numbers[i].key) == 0) {
+			return parse_i64(value, 1, numbers[i].most, numbers[i].into);
 		}
-		good = good && pid > 0;
 	}
-	while (wait(&status) > 0) {
-		good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	}
-	return good;
+	return false;
 }
 
 static bool options_read(int argc, char **argv, struct options *o)
 {
-	*o = (struct options){ .seeds = 10, .ablations = 4, .jobs = 120, .days = 3 };
+	*o = (struct options){ .ablations = 4 };
 	for (int i = 4; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--seeds") == 0 &&
-		    parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->seeds)) {
-			continue;
-		}
-		if (strcmp(argv[i], "--ablations") == 0 &&
-		    parse_i64(argv[i + 1], 1, SEEDS_MAX, &o->ablations)) {
-			continue;
-		}
-		if (strcmp(argv[i], "--jobs") == 0 && parse_i64(argv[i + 1], 1, 100000, &o->jobs)) {
-			continue;
-		}
-		if (strcmp(argv[i], "--days") == 0 && parse_i64(argv[i + 1], 1, 50, &o->days)) {
-			continue;
-		}
-		if (strcmp(argv[i], "--only") != 0) {
+		if (strcmp(argv[i], "--only") == 0) {
+			o->only = argv[i + 1];
+		} else if (strcmp(argv[i], "--fleet") == 0) {
+			o->fleet = argv[i + 1];
+		} else if (!number_read(argv[i], argv[i + 1], o)) {
 			return false;
 		}
-		o->only = argv[i + 1];
 	}
+	/* A fleet keeps about 40 % of the jobs: those of its GPU and one machine. */
+	o->seeds = o->seeds > 0 ? o->seeds : 10;
+	o->days = o->days > 0 ? o->days : o->fleet != NULL ? 7 : 3;
+	o->jobs = o->jobs > 0 ? o->jobs : o->fleet != NULL ? 50 * o->days : 120;
 	return argc >= 4 && argc % 2 == 0;
+}
+
+static int jobs_report(const struct fs_data *d, struct options *o)
+{
+	struct fs_result(*results)[SEEDS_MAX] = report_results();
+	struct fs_brain brains[POLICIES_MAX];
+	size_t n = policies_fill(brains);
+
+	for (size_t i = 0; o->only != NULL && i < n; i++) {
+		if (strcmp(brains[i].name, o->only) == 0) {
+			brains[0] = brains[i];
+			n = 1;
+		}
+	}
+	if (results == NULL || !all_run(d, o, brains, MIN(n, COMPARED), results, o->seeds)) {
+		fprintf(stderr, "a run failed\n");
+		return 1;
+	}
+	report_print(d, o, brains, MIN(n, COMPARED), results);
+	if (n <= COMPARED) {
+		return 0;
+	}
+	o->ablations = MIN(o->ablations, o->seeds);
+	if (!all_run(d, o, &brains[COMPARED], n - COMPARED, &results[COMPARED], o->ablations)) {
+		fprintf(stderr, "a run failed\n");
+		return 1;
+	}
+	printf("\nThe first %" PRId64
+	       " of these seeds, and what each part of ours is worth in them:\n\n",
+	    o->ablations);
+	brains[COMPARED - 1] = brains[0];
+	memcpy(results[COMPARED - 1], results[0], sizeof(results[0]));
+	both_tables(&brains[COMPARED - 1], n - COMPARED + 1, &results[COMPARED - 1],
+	    (size_t)o->ablations);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct fs_result(*results)[SEEDS_MAX];
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fs_brain brains[POLICIES_MAX];
 	const struct fs_data *d;
 	struct options o;
-	size_t n;
 
 	if (!options_read(argc, argv, &o)) {
 		fprintf(stderr,
-		    "usage: fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--seeds N] [--ablations "
-		    "SEEDS] [--jobs N] [--days N] [--only NAME]\n");
+		    "usage: fleetsim TRACES_DIR CATALOG_DIR JOBS_CSV [--fleet FILE] [--seeds N] "
+		    "[--ablations SEEDS] [--jobs N] [--days N] [--only NAME]\n");
 		return 2;
 	}
 	d = fs_load(a, argv[1], argv[2], argv[3]);
 	if (d == NULL) {
 		return 1;
 	}
-	n = policies_fill(brains);
-	for (size_t i = 0; o.only != NULL && i < n; i++) {
-		if (strcmp(brains[i].name, o.only) == 0) {
-			brains[0] = brains[i];
-			n = 1;
-		}
-	}
-	results = mmap(NULL, POLICIES_MAX * sizeof(*results), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (results == MAP_FAILED || !all_run(d, &o, brains, MIN(n, COMPARED), results, o.seeds)) {
-		fprintf(stderr, "a run failed\n");
-		return 1;
-	}
-	report_print(d, &o, brains, MIN(n, COMPARED), results);
-	if (n <= COMPARED) {
-		return 0;
-	}
-	o.ablations = MIN(o.ablations, o.seeds);
-	if (!all_run(d, &o, &brains[COMPARED], n - COMPARED, &results[COMPARED], o.ablations)) {
-		fprintf(stderr, "a run failed\n");
-		return 1;
-	}
-	printf("\nThe first %" PRId64
-	       " of these seeds, and what each part of ours is worth in them:\n\n",
-	    o.ablations);
-	brains[COMPARED - 1] = brains[0];
-	memcpy(results[COMPARED - 1], results[0], sizeof(results[0]));
-	both_tables(&brains[COMPARED - 1], n - COMPARED + 1, &results[COMPARED - 1],
-	    (size_t)o.ablations);
-	return 0;
+	return o.fleet != NULL ? fleets_report(d,
+				     &(struct fleets_conf){ .file = o.fleet,
+					 .only = o.only,
+					 .seeds = o.seeds,
+					 .jobs = (int32_t)o.jobs,
+					 .days = o.days })
+			       : jobs_report(d, &o);
 }

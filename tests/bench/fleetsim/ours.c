@@ -13,11 +13,9 @@ int64_t sim_now(const struct fs_sim *s, int64_t t)
 	return s->w->epoch_us + t;
 }
 
-static void *ours_init(struct fs_sim *s, const void *arg)
+void ours_begin(struct fs_sim *s, struct ours *o, const struct ours_conf *conf)
 {
-	struct ours *o = arena_alloc(s->arena, sizeof(*o));
-
-	o->conf = arg;
+	o->conf = conf;
 	rank_policy_default(&o->rank);
 	supply_policy_default(&o->supply);
 	o->supply.patience_us =
@@ -51,6 +49,13 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 	}
 	market_init(s, o);
 	o->step = arena_new(0);
+}
+
+static void *ours_init(struct fs_sim *s, const void *arg)
+{
+	struct ours *o = arena_alloc(s->arena, sizeof(*o));
+
+	ours_begin(s, o, arg);
 	return o;
 }
 
@@ -110,8 +115,7 @@ static const struct score *score_here(struct fs_sim *s, struct ours *o, struct r
 	return rank_one(o->step, &o->offers[pool], &job, &o->rank, sim_now(s, s->t));
 }
 
-/* As the agent is told it: that of the score of its machine. */
-static int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool)
+int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool)
 {
 	struct ours *o = self;
 	const struct score *here;

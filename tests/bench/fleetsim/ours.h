@@ -96,10 +96,15 @@ void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t)
 /* As destination() of src/engine/place/move_back.c. NULL: none that is not tight. */
 const struct score *market_probe(const struct ours *o, const struct ranking *r,
     const struct score *here, const struct job_mind *m, bool spot_only);
+bool market_tight(const struct ours *o, const struct offer *x); /* of the offer's group */
 /* The best spot offer of a group that is not tight; NULL: all are. */
 const struct score *market_easy(const struct ours *o, const struct ranking *r);
 
 /* ours.c */
+/* Sets up our experience and what the policy knows of each job. The caller frees o->step. */
+void ours_begin(struct fs_sim *s, struct ours *o, const struct ours_conf *conf);
+/* As the agent is told it: that of the score of its machine. self: struct ours. */
+int64_t ours_interval(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool);
 int64_t sim_now(const struct fs_sim *s, int64_t t); /* as core reads the clock */
 bool ours_launch(struct fs_sim *s, struct ours *o, size_t task, int32_t pool, bool replaces);
 bool ours_late(const struct fs_sim *s, const struct fs_job *j);

@@ -311,7 +311,7 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t)
 	}
 }
 
-static bool is_tight(const struct ours *o, const struct offer *x)
+bool market_tight(const struct ours *o, const struct offer *x)
 {
 	for (size_t i = 0; i < o->groups_n && x->market == SPOT_MARKET_SPOT; i++) {
 		const struct group *g = &o->groups[i];
@@ -336,7 +336,7 @@ const struct score *market_probe(const struct ours *o, const struct ranking *r,
 	}
 	for (size_t i = 0; i < r->usable; i++) {
 		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
-		    !(spot_only && is_tight(o, r->scores[i].offer))) {
+		    !(spot_only && market_tight(o, r->scores[i].offer))) {
 			list[n++] = &r->scores[i];
 		}
 	}
@@ -351,7 +351,7 @@ const struct score *market_easy(const struct ours *o, const struct ranking *r)
 {
 	for (size_t i = 0; i < r->usable; i++) {
 		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
-		    !is_tight(o, r->scores[i].offer)) {
+		    !market_tight(o, r->scores[i].offer)) {
 			return &r->scores[i];
 		}
 	}

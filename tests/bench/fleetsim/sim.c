@@ -44,7 +44,7 @@ int64_t fs_done_us(const struct fs_task *k, int64_t t)
 	return MIN(k->durable_us + n * k->interval_us + rest, k->job->work_us);
 }
 
-static int64_t finish_at(const struct fs_task *k)
+int64_t fs_finish_at(const struct fs_task *k)
 {
 	int64_t left = k->job->work_us - k->durable_us;
 
@@ -80,7 +80,18 @@ static int64_t transfer_cost(const struct fs_job *j, const struct fs_pool *p, bo
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static void node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaimed)
+int64_t fs_node_add(struct fs_sim *s, size_t task, int32_t pool)
+{
+	s->nodes = arena_grow(s->arena, s->nodes, s->nodes_n, &s->nodes_cap, sizeof(*s->nodes));
+	s->nodes[s->nodes_n] = (struct fs_node){ .task = task,
+		.pool = pool,
+		.launched_us = s->t,
+		.ready_us = s->t + s->w->boot_us };
+	s->live[pool]++;
+	return (int64_t)s->nodes_n++;
+}
+
+void fs_node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaimed)
 {
 	struct fs_node *n = &s->nodes[node];
 
@@ -89,9 +100,7 @@ static void node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaim
 	s->live[n->pool]--;
 }
 
-/* The run piece that ends at t becomes history; saved: its last state was written, whatever the
- * interval. */
-static void task_settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
+void fs_settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
 {
 	const struct fs_pool *p = &s->w->pools[s->nodes[k->node].pool];
 	int64_t done = fs_done_us(k, t), kept = saved ? done : fs_saved_us(k, t),
@@ -115,7 +124,7 @@ static void task_settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool sav
 	k->has_checkpoint = k->has_checkpoint || n > 0;
 }
 
-static void start_on(struct fs_sim *s, struct fs_task *k, int64_t node, int64_t t)
+void fs_start(struct fs_sim *s, struct fs_task *k, int64_t node, int64_t t)
 {
 	const struct fs_node *n = &s->nodes[node];
 
@@ -139,6 +148,7 @@ static void start_on(struct fs_sim *s, struct fs_task *k, int64_t node, int64_t 
 bool fs_launch(struct fs_sim *s, size_t task, int32_t pool, bool replaces)
 {
 	struct fs_task *k = &s->tasks[task];
+	int64_t node;
 
 	assert(fs_suits(&s->w->pools[pool], k->job) && k->tried_us < s->t);
 	assert(replaces ? k->state == FS_RUNNING && k->next < 0 : k->state == FS_QUEUED);
@@ -148,18 +158,13 @@ bool fs_launch(struct fs_sim *s, size_t task, int32_t pool, bool replaces)
 		k->probes_refused += replaces;
 		return false;
 	}
-	s->nodes = arena_grow(s->arena, s->nodes, s->nodes_n, &s->nodes_cap, sizeof(*s->nodes));
-	s->nodes[s->nodes_n] = (struct fs_node){ .task = task,
-		.pool = pool,
-		.launched_us = s->t,
-		.ready_us = s->t + s->w->boot_us };
-	s->live[pool]++;
+	node = fs_node_add(s, task, pool);
 	if (replaces) {
-		k->next = (int64_t)s->nodes_n++;
+		k->next = node;
 		return true;
 	}
 	k->wait_us += s->t - k->queued_us;
-	start_on(s, k, (int64_t)s->nodes_n++, s->t);
+	fs_start(s, k, node, s->t);
 	return true;
 }
 
@@ -169,11 +174,11 @@ void fs_move(struct fs_sim *s, size_t task)
 	int64_t gone = s->t + k->job->save_us, next = k->next;
 
 	assert(k->state == FS_RUNNING && next >= 0);
-	task_settle(s, k, s->t, true);
-	node_end(s, k->node, gone, false);
+	fs_settle(s, k, s->t, true);
+	fs_node_end(s, k->node, gone, false);
 	k->moves++;
 	k->last_move_us = s->t;
-	start_on(s, k, next, gone);
+	fs_start(s, k, next, gone);
 }
 
 void fs_park(struct fs_sim *s, size_t task)
@@ -182,8 +187,8 @@ void fs_park(struct fs_sim *s, size_t task)
 	int64_t gone = s->t + k->job->save_us;
 
 	assert(k->state == FS_RUNNING && k->next < 0);
-	task_settle(s, k, s->t, true);
-	node_end(s, k->node, gone, false);
+	fs_settle(s, k, s->t, true);
+	fs_node_end(s, k->node, gone, false);
 	k->node = -1;
 	k->state = FS_QUEUED;
 	k->queued_us = gone;
@@ -207,15 +212,15 @@ static void jobs_finish(struct fs_sim *s, int64_t t)
 {
 	for (size_t i = 0; i < s->w->jobs_n; i++) {
 		struct fs_task *k = &s->tasks[i];
-		int64_t at = k->state == FS_RUNNING ? finish_at(k) : INT64_MAX;
+		int64_t at = k->state == FS_RUNNING ? fs_finish_at(k) : INT64_MAX;
 
 		if (at > t) {
 			continue;
 		}
-		task_settle(s, k, at, true);
-		node_end(s, k->node, at, false);
+		fs_settle(s, k, at, true);
+		fs_node_end(s, k->node, at, false);
 		if (k->next >= 0) {
-			node_end(s, k->next, at, false);
+			fs_node_end(s, k->next, at, false);
 		}
 		k->state = FS_DONE;
 		k->finish_us = at;
@@ -223,7 +228,7 @@ static void jobs_finish(struct fs_sim *s, int64_t t)
 	}
 }
 
-static bool notice_saves(const struct fs_sim *s, const struct fs_task *k, const struct fs_pool *p,
+bool fs_notice_saves(const struct fs_sim *s, const struct fs_task *k, const struct fs_pool *p,
     int64_t t)
 {
 	return s->brain->hears_notice && p->notice_us > 0 && k->job->save_us <= p->notice_us &&
@@ -236,20 +241,20 @@ static void reclaim_node(struct fs_sim *s, int64_t node, int64_t t)
 	struct fs_task *k = &s->tasks[n->task];
 	int64_t next = k->next;
 
-	node_end(s, node, t, true);
+	fs_node_end(s, node, t, true);
 	if (node == next) {
 		k->next = -1;
 		k->probes_refused++;
 	} else {
-		bool saved = notice_saves(s, k, &s->w->pools[n->pool], t);
+		bool saved = fs_notice_saves(s, k, &s->w->pools[n->pool], t);
 
-		task_settle(s, k, saved ? t - k->job->save_us : t, saved);
+		fs_settle(s, k, saved ? t - k->job->save_us : t, saved);
 		k->reclaims++;
 		k->node = -1;
 		k->state = FS_QUEUED;
 		k->queued_us = t;
 		if (next >= 0) {
-			start_on(s, k, next, t);
+			fs_start(s, k, next, t);
 		}
 	}
 	if (s->brain->reclaimed != NULL) {

@@ -14,6 +14,8 @@
 struct arena;
 struct fs_sim;
 
+#define FS_NO_TASK SIZE_MAX
+
 struct fs_piece { /* a job at work on a node, without a break */
 	size_t task;
 	int64_t node, from_us, to_us, kept_us, lost_us;
@@ -23,7 +25,7 @@ struct fs_piece { /* a job at work on a node, without a break */
 enum fs_state { FS_ABSENT = 0, FS_QUEUED, FS_RUNNING, FS_DONE };
 
 struct fs_node {
-	size_t task;
+	size_t task; /* FS_NO_TASK: a fleet's node without work */
 	int32_t pool; /* index into the world's pools */
 	int64_t launched_us, ready_us, ended_us; /* ended_us 0: alive */
 	bool reclaimed;
@@ -74,6 +76,7 @@ struct fs_sim {
 struct fs_result {
 	int64_t dollars_micros, node_micros, egress_micros, spot_micros;
 	double work_h, lost_h, wait_h, node_h;
+	double short_h; /* of a fleet: node-hours below its wanted size */
 	int64_t reclaims, moves, refused, starts, deadlines, misses, late_us, unfinished;
 	/* time from submission to the end, as a multiple of the work */
 	double slow_p50, slow_p95;
@@ -95,5 +98,20 @@ void fs_move(struct fs_sim *s, size_t task);
 void fs_park(struct fs_sim *s, size_t task);
 int64_t fs_done_us(const struct fs_task *k, int64_t t); /* progress at t, saved or not */
 int64_t fs_saved_us(const struct fs_task *k, int64_t t);
+
+/* ---- steps of the physics, which fleets/held.c shares ---- */
+
+/* Adds a node that was accepted now. Returns its index. */
+int64_t fs_node_add(struct fs_sim *s, size_t task, int32_t pool);
+void fs_node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaimed);
+/* Begins the task on a node that is ready or will be. */
+void fs_start(struct fs_sim *s, struct fs_task *k, int64_t node, int64_t t);
+/* Books the piece of work that ends at t. saved: its last state was written, whatever the
+ * interval. */
+void fs_settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved);
+int64_t fs_finish_at(const struct fs_task *k);
+/* Returns whether a notice at a reclaim now saves the task's work. */
+bool fs_notice_saves(const struct fs_sim *s, const struct fs_task *k, const struct fs_pool *p,
+    int64_t t);
 
 #endif
