@@ -22,8 +22,8 @@ bool secret_set(const struct secret *s); /* has a value */
 bool secret_equal(const struct secret *s, const char *value, size_t n);
 /* Returns the value. Only code that signs or sends may call it. */
 const char *secret_reveal(const struct secret *s);
-/* Reads a file of mode 0600 or 0400 and strips one trailing newline. Refuses other modes and files
- * over 64 KiB. */
+/* Reads a file of mode 0600 or 0400 and strips one trailing newline. Refuses files over 64 KiB and
+ * other modes, but takes 0440 of a file in $CREDENTIALS_DIRECTORY, as systemd makes credentials. */
 NODISCARD enum spot_rc secret_read_file(struct secret *s, const char *path, struct spot_err *err);
 bool mem_equal_const(const void *a, const void *b, size_t n); /* in constant time */
 void mem_wipe(void *p, size_t n); /* the compiler cannot drop it */

@@ -66,6 +66,17 @@ const char *secret_reveal(const struct secret *s)
 	return s->p_private != NULL ? s->p_private : "";
 }
 
+/* systemd 254 and later lets the user of a unit read its credential by an ACL. The mode then shows
+ * the ACL's mask as rights of the group: 0440. The folder is the unit's own. */
+static bool is_credential(const char *path, mode_t mode)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	size_t n = dir != NULL ? strlen(dir) : 0;
+
+	return mode == 0440 && n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/' &&
+	    strchr(path + n + 1, '/') == NULL;
+}
+
 static enum spot_rc file_check(int fd, const char *path, struct spot_err *err)
 {
 	struct stat st;
@@ -77,7 +88,7 @@ static enum spot_rc file_check(int fd, const char *path, struct spot_err *err)
 		return err_set(err, SPOT_CONFIG, "secret file %s: not a regular file", path);
 	}
 	mode_t mode = st.st_mode & 07777;
-	if (mode != 0600 && mode != 0400) {
+	if (mode != 0600 && mode != 0400 && !is_credential(path, mode)) {
 		return err_set(err, SPOT_CONFIG,
 		    "secret file %s: mode is %04o, must be 0600 or 0400: run chmod 600", path,
 		    (unsigned)mode);

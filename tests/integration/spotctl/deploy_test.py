@@ -135,9 +135,10 @@ class Cron(unittest.TestCase):
             self.assertFalse(self.field_ok(field, *limits))
 
     def test_the_command_runs(self):
-        command = self.lines()[0][0][6]
+        command, _, failed = self.lines()[0][0][6].partition(" || ")
         self.assertTrue(command.endswith(">/dev/null"))
         self.assertEqual(Units.run_like_the_unit(self, command.rsplit(" ", 1)[0]), "j1\n")
+        self.assertTrue(failed.startswith("logger "))
 
 
 class Manual(unittest.TestCase):

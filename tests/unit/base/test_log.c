@@ -297,6 +297,35 @@ static void a_secret_file_must_be_private_small_and_not_empty(void **state)
 	assert_false(secret_set(&s));
 }
 
+static void a_credential_of_systemd_may_have_the_mode_of_its_acl(void **state)
+{
+	char dir[] = "/tmp/spot_credentials_XXXXXX", path[64];
+	struct secret s = { 0 };
+	struct spot_err err;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/token", dir);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite("sesame-open\n", 1, 12, f), 12);
+	fclose(f);
+	assert_int_equal(chmod(path, 0440), 0);
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1); /* the file is not directly there */
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	setenv("CREDENTIALS_DIRECTORY", dir, 1);
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_OK);
+	assert_string_equal(secret_reveal(&s), "sesame-open");
+	secret_fini(&s);
+	assert_int_equal(chmod(path, 0444), 0);
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "mode is 0444"));
+	unsetenv("CREDENTIALS_DIRECTORY");
+	unlink(path);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +341,7 @@ int main(void)
 		cmocka_unit_test(urls_lose_user_and_secret_query_values),
 		cmocka_unit_test(secrets_compare_and_wipe),
 		cmocka_unit_test(a_secret_file_must_be_private_small_and_not_empty),
+		cmocka_unit_test(a_credential_of_systemd_may_have_the_mode_of_its_acl),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
