@@ -6,6 +6,7 @@
  * same zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one
  * cheap request: a cache would have to live in self, which only auth may change. Within a call the
  * image and so the bytes stay the same over all repeats. gang.c and check.c build the same request.
+ * Machines that are to be close together go into a placement group (group.c), which is made first.
  */
 
 #include "base/crypto/crypto.h"
@@ -125,6 +126,9 @@ static enum spot_step add_network(const struct aws *self, struct spot_call *c,
 		query_add(q, "Placement.AvailabilityZone", l->zone_name);
 	} else {
 		query_add(q, "Placement.AvailabilityZoneId", l->key.zone);
+	}
+	if (aws_group_of(l) != NULL) {
+		query_add(q, "Placement.GroupName", aws_group_of(l));
 	}
 	/* With an interface in the request, subnet and groups may only stand there. */
 	if (card) {
@@ -365,6 +369,12 @@ enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* The place of a launch that has its reservation and its image. */
+static int at_after_image(const struct aws_run *r)
+{
+	return aws_group_of(r->launch) != NULL ? AWS_AT_GROUP : AWS_AT_RUN;
+}
+
 void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
     const struct spot_launch *l)
 {
@@ -372,42 +382,70 @@ void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_
 	r->ami = aws_image_fixed(self, l->shape.arch);
 	st->at = l->key.market == SPOT_MARKET_RESERVED ? AWS_AT_RESERVATION
 	    : r->ami == NULL                           ? AWS_AT_IMAGE
-						       : AWS_AT_RUN;
+						       : at_after_image(r);
+}
+
+/* Reads the reply to a call before RunInstances, and moves on to the next one. */
+static enum spot_step prepare_reply(struct aws *self, struct spot_call *c, struct aws_run *r)
+{
+	struct call_state *st = c->state;
+	bool there;
+	enum spot_step s;
+
+	switch (st->at) {
+	case AWS_AT_RESERVATION:
+		s = aws_reservation_reply(self, c, r);
+		if (s == SPOT_STEP_NONE && st->next == NULL) {
+			st->at = r->ami == NULL ? AWS_AT_IMAGE : at_after_image(r);
+		}
+		return s;
+	case AWS_AT_IMAGE:
+		s = aws_image_reply(self, c, &r->ami);
+		if (s == SPOT_STEP_NONE) {
+			st->at = at_after_image(r);
+		}
+		return s;
+	case AWS_AT_GROUP:
+		s = aws_group_created(self, c, &there);
+		if (s == SPOT_STEP_NONE) {
+			st->at = there ? AWS_AT_GROUP_READ : AWS_AT_RUN;
+		}
+		return s;
+	default:
+		s = aws_group_checked(self, c, r->launch);
+		if (s == SPOT_STEP_NONE) {
+			st->at = AWS_AT_RUN;
+		}
+		return s;
+	}
 }
 
 enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
     bool *ret_answered)
 {
 	struct call_state *st = c->state;
-	bool answered = c->in != NULL;
+	const struct spot_launch *l = r->launch;
 	enum spot_step s;
 
-	if (answered && st->at == AWS_AT_RESERVATION) {
-		s = aws_reservation_reply(self, c, r);
+	*ret_answered = c->in != NULL && st->at == AWS_AT_RUN;
+	if (c->in != NULL && st->at != AWS_AT_RUN) {
+		s = prepare_reply(self, c, r);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
-		if (st->next == NULL) {
-			st->at = r->ami == NULL ? AWS_AT_IMAGE : AWS_AT_RUN;
-		}
-		answered = false;
-	} else if (answered && st->at == AWS_AT_IMAGE) {
-		s = aws_image_reply(self, c, &r->ami);
-		if (s != SPOT_STEP_NONE) {
-			return s;
-		}
-		st->at = AWS_AT_RUN;
-		answered = false;
 	}
-	if (st->at == AWS_AT_RESERVATION) {
-		return aws_reservations_send(self, c, r->launch->key.region,
-		    r->launch->key.instance_type);
+	switch (st->at) {
+	case AWS_AT_RESERVATION:
+		return aws_reservations_send(self, c, l->key.region, l->key.instance_type);
+	case AWS_AT_IMAGE:
+		return aws_image_send(self, c, l->key.region, l->shape.arch);
+	case AWS_AT_GROUP:
+		return aws_group_create(self, c, l->key.region, aws_group_of(l), l->install, false);
+	case AWS_AT_GROUP_READ:
+		return aws_group_read(self, c, l->key.region, aws_group_of(l), l->install);
+	default:
+		return SPOT_STEP_NONE;
 	}
-	if (st->at == AWS_AT_IMAGE) {
-		return aws_image_send(self, c, r->launch->key.region, r->launch->shape.arch);
-	}
-	*ret_answered = answered;
-	return SPOT_STEP_NONE;
 }
 
 enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)

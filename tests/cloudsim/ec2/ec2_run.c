@@ -224,19 +224,6 @@ static void read_nics(struct ec2 *e)
 	}
 }
 
-/* Groups of placement cannot be made here, so that none is known. */
-static void read_group(struct ec2 *e)
-{
-	const char *name = form_get(&e->form, "Placement.GroupName"),
-		   *id = form_get(&e->form, "Placement.GroupId");
-
-	if ((name && *name) || (id && *id)) {
-		ec2_fail(e, 400,
-		    name ? "InvalidPlacementGroup.Unknown" : "InvalidPlacementGroupId.NotFound",
-		    "The Placement Group '%s' is unknown.", name ? name : id);
-	}
-}
-
 static void read_profile(struct ec2 *e, struct run *r)
 {
 	const char *name = form_get(&e->form, "IamInstanceProfile.Name");
@@ -316,7 +303,7 @@ void run_read(struct ec2 *e, struct run *r)
 	}
 	read_profile(e, r);
 	read_nics(e);
-	read_group(e);
+	group_read(e, r);
 	r->shutdown = form_get(&e->form, "InstanceInitiatedShutdownBehavior");
 	if (r->token && strlen(r->token) > TOKEN_MAX) {
 		ec2_fail(e, 400, "InvalidParameterValue",
