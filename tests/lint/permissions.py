@@ -31,6 +31,12 @@ GCP = [
      'compute.instances.setMetadata compute.instances.setServiceAccount compute.disks.create compute.disks.setLabels '
      'compute.images.useReadOnly compute.networks.use compute.networks.useExternalIp compute.subnetworks.use '
      'compute.subnetworks.useExternalIp'),
+    # applied to a machine it needs .use, too
+    (r'POST compute\.\S*/resourcePolicies$', 'compute.resourcePolicies.create compute.resourcePolicies.use'),
+    (r'GET compute\.\S*/regions/[\w-]+/resourcePolicies/', 'compute.resourcePolicies.get'),
+    (r'DELETE compute\.\S*/resourcePolicies/', 'compute.resourcePolicies.delete'),
+    (r'GET compute\.\S*/aggregated/resourcePolicies', 'compute.resourcePolicies.list'),
+    (r'POST compute\.\S*/regions/[\w-]+/operations/[\w-]+/wait', 'compute.regionOperations.get'),
     (r'POST compute\.\S*/operations/[\w-]+/wait', 'compute.zoneOperations.get'),
     (r'GET compute\.\S*/zones/[\w-]+/operations\?', 'compute.zoneOperations.list'),
     (r'GET compute\.\S*/aggregated/operations', 'compute.globalOperations.list'),
