@@ -59,6 +59,8 @@ AZURE = [
     # With what is in the group; where it is told to look afterwards is operationresults.
     (r'DELETE management\.\S*/resourcegroups/', GROUP + 'delete Microsoft.Resources/subscriptions/operationresults/read '
      'Microsoft.Compute/virtualMachines/delete Microsoft.Compute/disks/delete ' + CARD + 'delete ' + ADDRESS + 'delete'),
+    # A machine refers to it, and it goes with its resource group.
+    (r'PUT management\.\S*/proximityPlacementGroups/', ' '.join('Microsoft.Compute/proximityPlacementGroups/' + x for x in ('read', 'write', 'delete'))),
     # The machine's body makes disk, card and address, and refers to network, image and identity.
     (r'PUT management\.\S*/virtualMachines/', 'Microsoft.Compute/virtualMachines/write Microsoft.Compute/disks/read '
      'Microsoft.Compute/disks/write Microsoft.Compute/images/read Microsoft.Compute/galleries/images/read '

@@ -66,8 +66,8 @@ static void network_warn(struct areq *q, struct planned *p)
 	if (p->spec->together) {
 		warn_add(q, p,
 		    p->spec->num_nodes > 1
-			? "network_tier: best places the machines close to each other on AWS and "
-			  "Google Cloud. On other providers it has no effect"
+			? "network_tier: best places the machines close to each other on AWS, "
+			  "Google Cloud and Azure. On other providers it has no effect"
 			: "network_tier: best has no effect on a job of one node");
 	}
 }

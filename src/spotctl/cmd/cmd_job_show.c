@@ -42,7 +42,7 @@ static void show_head(struct ctl *c, const json_t *j)
 		    arena_printf(c->arena, "%" PRId64 ", together in one zone%s; showing rank 0",
 			json_i64(j, "num_nodes", 1, NULL),
 			strcmp(json_str(j, "network_tier", "", NULL), "best") == 0
-			    ? ", close to each other on AWS and Google Cloud"
+			    ? ", close to each other if the cloud can"
 			    : ""));
 	}
 	put_line(c, "owner",

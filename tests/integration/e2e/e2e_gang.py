@@ -401,6 +401,26 @@ class SingleLaunches(Gang, e2e.Case):
         self.ranks(job, 1)
         self.assertEqual((self.launches()[0], self.launches()[1] - before[1]), (0, 3))
 
+    def nears(self):
+        """Proximity placement groups, with the machines in each."""
+        c = self.world.clouds
+        url = "%s/subscriptions/%s/providers/Microsoft.Compute/proximityPlacementGroups?api-version=2024-03-01" % (
+            c.urls["azure"], c.creds["azure"]["subscription_id"])
+        head = {"Authorization": "Bearer " + c.azure_token("https://management.azure.com")}
+        got = must("GET proximityPlacementGroups", call("GET", url, None, head), 200)
+        return {p["name"]: [vm["id"].split("/")[-1] for vm in p["properties"]["virtualMachines"]] for p in got["value"]}
+
+    def test_machines_of_network_tier_best_have_one_placement_group_that_ends_after_them(self):
+        w = self.world
+        job = self.submit(steps=200, resources="  network_tier: best")
+        w.await_steps(job, 10)
+        self.assertEqual(len(self.nears()), 1)
+        (name, machines), = self.nears().items()
+        self.assertEqual(sorted(machines), sorted(w.node(a["node"])["ref"] for a in self.ranks(job, 1)))
+        self.assertNotIn(name, [i["ref"] for i in w.ctl_json("leaks")["items"]])
+        self.finished(job, 200)
+        self.left_behind_ends(name, self.nears)
+
     def test_two_of_three_are_held_no_longer_than_the_hold(self):
         w = self.world
         chosen = self.first_choice()
