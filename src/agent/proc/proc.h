@@ -96,7 +96,6 @@ NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
  * the node's address, "" = not known. */
 void nccl_env_set(const char *provider, const char *interface, const char *devices_dir,
     json_t *env);
-#define NCCL_DEVICES_DIR "/sys/class/infiniband"
 
 /* ---- watching (watch.c) ---------------------------------------------------------------------- */
 

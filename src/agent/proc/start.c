@@ -210,7 +210,7 @@ static void env_network(struct agent *a, const struct job *j, json_t *env)
 		own_address(own);
 		interface_of(own, interface);
 	}
-	nccl_env_set(a->boot.provider, interface, NCCL_DEVICES_DIR, env);
+	nccl_env_set(a->boot.provider, interface, fabric_devices(), env);
 }
 
 static void env_spot(struct agent *a, const struct job *j, json_t *env)

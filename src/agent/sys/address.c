@@ -46,3 +46,8 @@ void interface_of(const char *address, char ret[IFNAMSIZ])
 	}
 	freeifaddrs(all);
 }
+
+const char *fabric_devices(void)
+{
+	return "/sys/class/infiniband";
+}

@@ -93,5 +93,7 @@ pid_t spawn_fork(void);
 void own_address(char ret[INET_ADDRSTRLEN]);
 /* Returns the interface that has this IPv4 address, "" if none has. */
 void interface_of(const char *address, char ret[IFNAMSIZ]);
+/* Returns the directory of the RDMA devices. */
+const char *fabric_devices(void);
 
 #endif
