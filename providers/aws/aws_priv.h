@@ -67,6 +67,7 @@ struct aws {
 	int64_t root_gib; /* 0 = as the image says */
 	bool placement_scores;
 	bool reservations; /* pools and launches of market reserved */
+	bool efa; /* machines that are placed together get EFA */
 	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */
 	struct aws_keys keys, next; /* in use; being fetched */
@@ -187,11 +188,20 @@ struct aws_run {
 	const struct spot_launch *launch;
 	const char *ami;
 	size_t count, least; /* MaxCount, MinCount */
+	/* of the type, once read; efa is 0 without EFA */
+	int64_t efa, cards;
 	struct aws_reservation reserved; /* market reserved; else its id is NULL */
 	bool dry;
 };
 /* Places of a launch, in call_state.at. */
-enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_GROUP, AWS_AT_GROUP_READ, AWS_AT_RUN };
+enum {
+	AWS_AT_RESERVATION = 0,
+	AWS_AT_IMAGE,
+	AWS_AT_TYPE,
+	AWS_AT_GROUP,
+	AWS_AT_GROUP_READ,
+	AWS_AT_RUN
+};
 /* The image that is set for an architecture; NULL = it is looked up. */
 const char *aws_image_fixed(const struct aws *self, const char *arch);
 enum spot_step aws_image_send(struct aws *self, struct spot_call *c, const char *region,
@@ -209,6 +219,15 @@ enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct 
 /* One <item> of the reply. False: no id in it. */
 bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
     const struct xml *item, struct spot_instance *ret);
+
+/* ---- network.c: the interfaces of a launch --------------------------------------------------- */
+bool aws_efa_wanted(const struct aws *self, const struct spot_launch *l);
+/* Reads how many EFAs and network cards the type has, into r. */
+enum spot_step aws_efa_send(struct aws *self, struct spot_call *c, const struct spot_launch *l);
+enum spot_step aws_efa_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
+/* Adds zone, placement group, interfaces, subnet and security groups. */
+enum spot_step aws_network_add(const struct aws *self, struct spot_call *c, const struct aws_run *r,
+    struct query *q);
 
 /* ---- prices.c -------------------------------------------------------------------------------- */
 const char *aws_list_region(const char *region); /* of the Price List; NULL = none for it */

@@ -339,6 +339,21 @@ class Things(Base):
         self.ec2.delete_placement_group(GroupName='near')
         self.fails('InvalidPlacementGroup.Unknown', 400, self.ec2.delete_placement_group, GroupName='near')
 
+    def test_efa_interfaces_are_where_the_type_has_them(self):
+        def ask(code, status, kind, *nics):
+            self.fails(code, status, self.ec2.run_instances, **self.args('efa', InstanceType=kind, DryRun=True, NetworkInterfaces=[
+                {'NetworkCardIndex': card, 'DeviceIndex': device, 'InterfaceType': of} for card, device, of in nics]))
+
+        primary, second = (0, 0, 'interface'), [(k, 0, 'efa-only') for k in (1, 2, 3)]
+        ask('DryRunOperation', 412, 'p4d.24xlarge', primary, (0, 1, 'efa-only'), *second)
+        ask('DryRunOperation', 412, 'g5.8xlarge', (0, 0, 'efa'))
+        ask('InvalidParameterCombination', 400, 'g5.xlarge', (0, 0, 'efa'))
+        ask('InvalidParameterCombination', 400, 'p4d.24xlarge', (0, 0, 'efa-only'))
+        ask('InvalidParameterCombination', 400, 'p4d.24xlarge', (0, 0, 'efa'), (0, 1, 'efa-only'), *second)
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', primary, (1, 0, 'efa-only'), (1, 0, 'efa-only'))
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', primary, (4, 0, 'efa-only'))
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', (0, 0, 'efi'))
+
     def test_account_attributes(self):
         got = self.ec2.describe_account_attributes(AttributeNames=['default-vpc'])['AccountAttributes']
         self.assertEqual(got[0]['AttributeValues'][0]['AttributeValue'], self.ec2.describe_vpcs()['Vpcs'][0]['VpcId'])

@@ -120,7 +120,7 @@ class Gang:
 
 
 class OneLaunch(Gang, e2e.Case):
-    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": SETTINGS}
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": {**SETTINGS, "provider aws": {"efa": "on"}}}
 
     def tearDown(self):
         self.world.sim("DELETE", "/fault")
