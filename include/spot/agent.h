@@ -149,6 +149,8 @@
  * - SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_STEPS_START
  * - SPOT_CHECKPOINT_DIR: an absolute path
  * - SPOT_NUM_NODES SPOT_NODE_RANK SPOT_HEAD_IP SPOT_NODE_IPS (one per line)
+ * - with several nodes, what NCCL must know of the cloud's network (src/agent/proc/nccl.c), unless
+ *   the job sets it
  * - SPOT_RESTORED: 1 if the directory was filled from a checkpoint
  * - SPOT_PROGRESS_FILE: the job writes "done total\n" there, by rename or one short write
  * - SPOT_SAVED_FILE: after the signal, the job creates it with "steps\n" when its save is complete.

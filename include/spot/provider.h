@@ -18,7 +18,7 @@
 #include "spot/http.h"
 #include "spot/types.h"
 
-#define SPOT_PROVIDER_ABI 1
+#define SPOT_PROVIDER_ABI 2
 
 struct arena;
 
@@ -130,6 +130,11 @@ struct spot_launch {
 	/* argument: the audience of the machine's identity proofs (our public URL); NULL = not
 	 * given */
 	const char *audience;
+	/* argument: the name of a group, the same for all machines that are to be close to each
+	 * other, over all launches; NULL = anywhere. At most 63 characters [a-z0-9-]. The provider
+	 * makes the group if it is not there. An empty one is a leftover of `list`. Ignored without
+	 * SPOT_CAP_TOGETHER */
+	const char *together;
 };
 /* Finds machines by launch token, and by name where there is no token */
 struct spot_find {
@@ -312,6 +317,9 @@ struct spot_check {
 /* price history costs a request for each type: the engine asks for it apart from current prices
  * (spot_prices.past), a few types at a time */
 #define SPOT_CAP_PAST_APART (1u << 12)
+
+/* launches honour spot_launch.together */
+#define SPOT_CAP_TOGETHER (1u << 13)
 
 enum spot_token_scope {
 	SPOT_TOKEN_NONE = 0,

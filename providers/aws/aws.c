@@ -80,7 +80,7 @@ const struct spot_provider_ops aws_ops = {
 	.kind = "aws",
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
 	    SPOT_CAP_NOTICE_API | SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
-	    SPOT_CAP_SHUTDOWN_ENDS,
+	    SPOT_CAP_SHUTDOWN_ENDS | SPOT_CAP_TOGETHER,
 	/* RunInstances with a zone or subnet; a token lives 24 h after its instance ended
      * (ec2-api-idempotency.html). */
 	.token_scope = SPOT_TOKEN_ZONE,

@@ -67,6 +67,7 @@ struct aws {
 	int64_t root_gib; /* 0 = as the image says */
 	bool placement_scores;
 	bool reservations; /* pools and launches of market reserved */
+	bool efa; /* machines that are placed together get EFA */
 	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */
 	struct aws_keys keys, next; /* in use; being fetched */
@@ -187,11 +188,20 @@ struct aws_run {
 	const struct spot_launch *launch;
 	const char *ami;
 	size_t count, least; /* MaxCount, MinCount */
+	/* of the type, once read; efa is 0 without EFA */
+	int64_t efa, cards;
 	struct aws_reservation reserved; /* market reserved; else its id is NULL */
 	bool dry;
 };
 /* Places of a launch, in call_state.at. */
-enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN };
+enum {
+	AWS_AT_RESERVATION = 0,
+	AWS_AT_IMAGE,
+	AWS_AT_TYPE,
+	AWS_AT_GROUP,
+	AWS_AT_GROUP_READ,
+	AWS_AT_RUN
+};
 /* The image that is set for an architecture; NULL = it is looked up. */
 const char *aws_image_fixed(const struct aws *self, const char *arch);
 enum spot_step aws_image_send(struct aws *self, struct spot_call *c, const char *region,
@@ -201,14 +211,23 @@ enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
     const struct spot_launch *l);
 void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
     const struct spot_launch *l);
-/* Makes the calls before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
- * (*ret_answered) c->in is the reply to it or to what came after it. */
+/* Makes the calls before RunInstances: reservation, image, placement group. SPOT_STEP_NONE: it can
+ * be sent, or (*ret_answered) c->in is the reply to it or to what came after it. */
 enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
     bool *ret_answered);
 enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct aws_run *r);
 /* One <item> of the reply. False: no id in it. */
 bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
     const struct xml *item, struct spot_instance *ret);
+
+/* ---- network.c: the interfaces of a launch --------------------------------------------------- */
+bool aws_efa_wanted(const struct aws *self, const struct spot_launch *l);
+/* Reads how many EFAs and network cards the type has, into r. */
+enum spot_step aws_efa_send(struct aws *self, struct spot_call *c, const struct spot_launch *l);
+enum spot_step aws_efa_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
+/* Adds zone, placement group, interfaces, subnet and security groups. */
+enum spot_step aws_network_add(const struct aws *self, struct spot_call *c, const struct aws_run *r,
+    struct query *q);
 
 /* ---- prices.c -------------------------------------------------------------------------------- */
 const char *aws_list_region(const char *region); /* of the Price List; NULL = none for it */
@@ -238,6 +257,29 @@ bool aws_reservation_at(const struct aws_reservation *r, const char *type, const
 /* Which reservation of the launch's pool has room: into r->reserved. */
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
 
+/* ---- group.c: cluster placement groups ------------------------------------------------------- */
+#define AWS_GROUP_REF "pg/" /* and the name: the ref of a leftover group */
+/* The group that a launch goes into; NULL = none. */
+const char *aws_group_of(const struct spot_launch *l);
+enum spot_step aws_group_create(struct aws *self, struct spot_call *c, const char *region,
+    const char *name, const char *install, bool dry);
+/* The reply. NONE: it is made, or (*ret_there) was there before. */
+enum spot_step aws_group_created(struct aws *self, struct spot_call *c, bool *ret_there);
+/* Reads one group by its name, or all of the installation (name NULL). */
+enum spot_step aws_group_read(struct aws *self, struct spot_call *c, const char *region,
+    const char *name, const char *install);
+/* The reply of a launch's read. NONE: the group is ours, and a launch may use it. */
+enum spot_step aws_group_checked(struct aws *self, struct spot_call *c,
+    const struct spot_launch *l);
+/* Value of a tag of an <item>; "" if it has none. */
+const char *aws_tag_read(const struct xml *item, const char *key);
+struct aws_instances;
+/* The reply of a list's read: adds each group without a machine as a leftover. */
+void aws_groups_add(struct aws *self, struct spot_call *c, const struct spot_list *a,
+    struct aws_instances *l);
+/* Deletes the group of a leftover's ref. */
+enum spot_step aws_group_delete(struct aws *self, struct spot_call *c, struct spot_terminate *a);
+
 /* ---- instances.c ----------------------------------------------------------------------------- */
 /* Reads one <item> of an instancesSet. False: no id in it. */
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
@@ -245,6 +287,8 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 struct aws_instances {
 	struct spot_instance *items;
 	size_t n, cap;
+	const char **groups; /* placement groups of those that have not ended */
+	size_t groups_n, groups_cap;
 };
 /* Adds all instances of a DescribeInstances reply; NONE or the verdict. */
 enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,

@@ -47,6 +47,10 @@ static const struct {
 	    "there are no placement scores; placement_scores = off ends the asking" },
 	{ "reservations", "DescribeCapacityReservations", SPOT_CHECK_BAD,
 	    "reservations cannot be used; reservations = off ends the asking" },
+	{ "placement group", "CreatePlacementGroup", SPOT_CHECK_WARN,
+	    "jobs with network_tier: best are refused" },
+	{ "placement groups", "DescribePlacementGroups", SPOT_CHECK_WARN,
+	    "the groups of jobs with network_tier: best stay, up to the 500 of the region" },
 };
 
 struct checking {
@@ -266,6 +270,9 @@ static enum spot_step read_send(struct aws *self, struct spot_call *c, const str
 	const char *action = reads[k->read].action;
 	struct query q;
 
+	if (strcmp(action, "CreatePlacementGroup") == 0) {
+		return aws_group_create(self, c, k->region, PROBE, k->install, true);
+	}
 	query_begin(&q, c->arena, action, EC2_VERSION);
 	query_add(&q, "DryRun", "true");
 	if (strcmp(action, "GetSpotPlacementScores") == 0) {

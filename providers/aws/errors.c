@@ -44,6 +44,8 @@ const struct aws_code aws_codes[] = {
 	{ "NetworkInterfaceLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interfaces in region",
 	    SPOT_SCOPE_REGION },
 	{ "PrivateIpAddressLimitExceeded", SPOT_QUOTA, AWS_FAIL, "interface" },
+	{ "PlacementGroupLimitExceeded", SPOT_QUOTA, AWS_FAIL, "placement groups in region",
+	    SPOT_SCOPE_POOL },
 	{ "MaxTemplateLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch templates in region" },
 	{ "MaxTemplateVersionLimitExceeded", SPOT_QUOTA, AWS_FAIL, "launch template" },
 	{ "MaxConfigLimitExceededException", SPOT_QUOTA, AWS_FAIL,
@@ -140,6 +142,9 @@ const struct aws_code aws_codes[] = {
 	{ "NoSuchResourceException", SPOT_NOT_FOUND, AWS_FAIL, "quota" },
 	{ "NotFoundException", SPOT_NOT_FOUND, AWS_FAIL, "price list" },
 	{ "IncorrectInstanceState", SPOT_CONFLICT, AWS_FAIL, "instance" },
+	/* A launch makes its group anew, under the same name. */
+	{ "InvalidPlacementGroup.Unknown", SPOT_UNAVAILABLE, AWS_FAIL, "placement group" },
+	{ "InvalidPlacementGroup.InUse", SPOT_CONFLICT, AWS_FAIL, "placement group" },
 	{ "InvalidNextToken", SPOT_BAD_REPLY, AWS_FAIL, "page" },
 	{ "InvalidNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page" },
 	{ "ExpiredNextTokenException", SPOT_BAD_REPLY, AWS_FAIL, "page" },

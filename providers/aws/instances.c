@@ -66,7 +66,7 @@ static enum spot_end_cause cause_read(const char *code)
 	return SPOT_END_NONE;
 }
 
-static const char *tag_read(const struct xml *item, const char *key)
+const char *aws_tag_read(const struct xml *item, const char *key)
 {
 	const struct xml *set = xml_at(item, "tagSet");
 
@@ -99,7 +99,7 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 		return false;
 	}
 	i.token = xml_text(item, "clientToken", "");
-	i.install = tag_read(item, AWS_TAG_INSTALL);
+	i.install = aws_tag_read(item, AWS_TAG_INSTALL);
 	i.key.provider = self->name;
 	i.key.region = arena_strdup(c->arena, region);
 	i.key.zone = xml_text(item, "placement/availabilityZoneId", "");
@@ -125,6 +125,19 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 
 /* ---- DescribeInstances, paged ---------------------------------------------------------------- */
 
+/* A machine is in its group until it has ended. */
+static void group_keep(struct spot_call *c, struct aws_instances *l, const struct xml *item,
+    enum spot_instance_state state)
+{
+	const char *name = xml_text(item, "placement/groupName", "");
+
+	if (*name != '\0' && state != SPOT_INSTANCE_GONE) {
+		l->groups = arena_grow(c->arena, l->groups, l->groups_n, &l->groups_cap,
+		    sizeof(*l->groups));
+		l->groups[l->groups_n++] = name;
+	}
+}
+
 enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,
     struct aws_instances *l, const struct xml **ret_doc)
 {
@@ -149,6 +162,7 @@ enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const c
 				return aws_bad_reply(c, "DescribeInstances",
 				    "an instance without instanceId");
 			}
+			group_keep(c, l, i, l->items[l->n].state);
 			l->n++;
 		}
 	}
@@ -236,12 +250,37 @@ enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 	return found_send(self, c, a->region, &q);
 }
 
+/* Places of a list: its pages, then the placement groups. */
+enum { LIST_INSTANCES = 0, LIST_GROUPS };
+
+static enum spot_step list_groups(struct aws *self, struct spot_call *c, struct spot_list *a)
+{
+	struct call_state *st = c->state;
+	struct found *f = st->own;
+
+	if (st->at == LIST_INSTANCES || c->in == NULL) {
+		st->at = LIST_GROUPS;
+		return aws_group_read(self, c, a->region, NULL, a->install);
+	}
+	aws_groups_add(self, c, a, &f->l);
+	a->found = f->l.items;
+	a->n = f->l.n;
+	return SPOT_DONE;
+}
+
 enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct aws *self = p;
+	struct call_state *st = call_state_get(c, sizeof(struct found));
+	struct spot_instance *found;
 	struct query q;
-	enum spot_step s = found_step(self, c, a->region, &a->found, &a->n);
+	size_t n;
+	enum spot_step s =
+	    st->at == LIST_GROUPS ? SPOT_DONE : found_step(self, c, a->region, &found, &n);
 
+	if (s == SPOT_DONE) {
+		return list_groups(self, c, a);
+	}
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -441,6 +480,9 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 	struct query q;
 
 	call_state_get(c, 0);
+	if (str_prefix(a->ref != NULL ? a->ref : "", AWS_GROUP_REF)) {
+		return aws_group_delete(self, c, a);
+	}
 	if (c->in == NULL) {
 		if (!aws_id_ok(a->ref, "i-")) {
 			return call_fail(c, SPOT_INVALID, NULL,

@@ -6,13 +6,14 @@
  * same zone launches nothing more (ec2-api-idempotency.html). The image is looked up per call, one
  * cheap request: a cache would have to live in self, which only auth may change. Within a call the
  * image and so the bytes stay the same over all repeats. gang.c and check.c build the same request.
+ * Machines that are to be close together go into a placement group (group.c), which is made first.
+ * network.c adds the interfaces.
  */
 
 #include "base/crypto/crypto.h"
 
 #define USER_DATA_MAX 16384 /* raw, before base64: UserGuide/user-data.html */
 #define TAGS_MAX 50
-#define GROUPS_MAX 16
 
 /* ---- the image ------------------------------------------------------------------------------- */
 
@@ -62,85 +63,6 @@ enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char
 }
 
 /* ---- the request ----------------------------------------------------------------------------- */
-
-/* subnet.<zone id>, subnet.<zone name>, subnet.<region>: the first that is set. */
-static const char *subnet_find(const struct aws *self, struct arena *a, const struct spot_launch *l)
-{
-	const char *const places[] = { l->key.zone, l->zone_name, l->key.region };
-
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		const char *v = NULL;
-
-		if (!str_empty(places[i])) {
-			v = aws_setting(self, arena_printf(a, "subnet.%s", places[i]));
-		}
-		if (v != NULL) {
-			return v;
-		}
-	}
-	return NULL;
-}
-
-/* Comma list to ids; false: one of them is no security group id. */
-static bool groups_read(struct arena *a, const char *list, const char **ret, size_t *ret_n)
-{
-	*ret_n = 0;
-	while (list != NULL && *list != '\0') {
-		size_t skip = strspn(list, " \t,"), n = strcspn(list + skip, " \t,");
-
-		if (n == 0) {
-			break;
-		}
-		if (*ret_n == GROUPS_MAX) {
-			return false;
-		}
-		ret[*ret_n] = arena_strndup(a, list + skip, n);
-		if (!aws_id_ok(ret[(*ret_n)++], "sg-")) {
-			return false;
-		}
-		list += skip + n;
-	}
-	return true;
-}
-
-/* EC2 refuses a subnet outside the pool's zone, because we send the zone too. No instance is better
- * than one in a pool that we did not price. */
-static enum spot_step add_network(const struct aws *self, struct spot_call *c,
-    const struct spot_launch *l, struct query *q)
-{
-	const char *subnet = subnet_find(self, c->arena, l), *groups[GROUPS_MAX];
-	const char *key = arena_printf(c->arena, "security_groups.%s", l->key.region);
-	bool card = self->public_ip != NULL;
-	size_t n;
-
-	if (subnet != NULL && !aws_id_ok(subnet, "subnet-")) {
-		return call_fail(c, SPOT_CONFIG, NULL,
-		    "aws: subnet for zone %s: '%.40s' is not a subnet id", l->key.zone, subnet);
-	}
-	if (!groups_read(c->arena, aws_setting(self, key), groups, &n)) {
-		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: must be at most %d ids (sg-...)",
-		    key, GROUPS_MAX);
-	}
-	if (!str_empty(l->zone_name)) {
-		query_add(q, "Placement.AvailabilityZone", l->zone_name);
-	} else {
-		query_add(q, "Placement.AvailabilityZoneId", l->key.zone);
-	}
-	/* With an interface in the request, subnet and groups may only stand there. */
-	if (card) {
-		query_add(q, "NetworkInterface.1.DeviceIndex", "0");
-		query_add(q, "NetworkInterface.1.AssociatePublicIpAddress", self->public_ip);
-		query_add(q, "NetworkInterface.1.DeleteOnTermination", "true");
-	}
-	if (subnet != NULL) {
-		query_add(q, card ? "NetworkInterface.1.SubnetId" : "SubnetId", subnet);
-	}
-	for (size_t i = 0; i < n; i++) {
-		query_addf(q, groups[i], "%sSecurityGroupId.%zu", card ? "NetworkInterface.1." : "",
-		    i + 1);
-	}
-	return SPOT_STEP_NONE;
-}
 
 static void add_tags(const struct spot_launch *l, struct query *q, size_t spec,
     const char *resource)
@@ -247,7 +169,7 @@ enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct 
 	query_add(&q, "MinCount", least);
 	query_add(&q, "MaxCount", count);
 	query_add(&q, "ClientToken", l->token);
-	s = add_network(self, c, l, &q);
+	s = aws_network_add(self, c, r, &q);
 	if (s != SPOT_STEP_NONE) {
 		sbuf_fini(&q.body);
 		return s;
@@ -365,6 +287,17 @@ enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+static int at_after_type(const struct aws_run *r)
+{
+	return aws_group_of(r->launch) != NULL ? AWS_AT_GROUP : AWS_AT_RUN;
+}
+
+/* The place of a launch that has its reservation and its image. */
+static int at_after_image(const struct aws *self, const struct aws_run *r)
+{
+	return aws_efa_wanted(self, r->launch) ? AWS_AT_TYPE : at_after_type(r);
+}
+
 void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
     const struct spot_launch *l)
 {
@@ -372,42 +305,78 @@ void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_
 	r->ami = aws_image_fixed(self, l->shape.arch);
 	st->at = l->key.market == SPOT_MARKET_RESERVED ? AWS_AT_RESERVATION
 	    : r->ami == NULL                           ? AWS_AT_IMAGE
-						       : AWS_AT_RUN;
+						       : at_after_image(self, r);
+}
+
+/* Reads the reply to a call before RunInstances, and moves on to the next one. */
+static enum spot_step prepare_reply(struct aws *self, struct spot_call *c, struct aws_run *r)
+{
+	struct call_state *st = c->state;
+	bool there;
+	enum spot_step s;
+
+	switch (st->at) {
+	case AWS_AT_RESERVATION:
+		s = aws_reservation_reply(self, c, r);
+		if (s == SPOT_STEP_NONE && st->next == NULL) {
+			st->at = r->ami == NULL ? AWS_AT_IMAGE : at_after_image(self, r);
+		}
+		return s;
+	case AWS_AT_IMAGE:
+		s = aws_image_reply(self, c, &r->ami);
+		if (s == SPOT_STEP_NONE) {
+			st->at = at_after_image(self, r);
+		}
+		return s;
+	case AWS_AT_TYPE:
+		s = aws_efa_reply(self, c, r);
+		if (s == SPOT_STEP_NONE) {
+			st->at = at_after_type(r);
+		}
+		return s;
+	case AWS_AT_GROUP:
+		s = aws_group_created(self, c, &there);
+		if (s == SPOT_STEP_NONE) {
+			st->at = there ? AWS_AT_GROUP_READ : AWS_AT_RUN;
+		}
+		return s;
+	default:
+		s = aws_group_checked(self, c, r->launch);
+		if (s == SPOT_STEP_NONE) {
+			st->at = AWS_AT_RUN;
+		}
+		return s;
+	}
 }
 
 enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
     bool *ret_answered)
 {
 	struct call_state *st = c->state;
-	bool answered = c->in != NULL;
+	const struct spot_launch *l = r->launch;
 	enum spot_step s;
 
-	if (answered && st->at == AWS_AT_RESERVATION) {
-		s = aws_reservation_reply(self, c, r);
+	*ret_answered = c->in != NULL && st->at == AWS_AT_RUN;
+	if (c->in != NULL && st->at != AWS_AT_RUN) {
+		s = prepare_reply(self, c, r);
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
-		if (st->next == NULL) {
-			st->at = r->ami == NULL ? AWS_AT_IMAGE : AWS_AT_RUN;
-		}
-		answered = false;
-	} else if (answered && st->at == AWS_AT_IMAGE) {
-		s = aws_image_reply(self, c, &r->ami);
-		if (s != SPOT_STEP_NONE) {
-			return s;
-		}
-		st->at = AWS_AT_RUN;
-		answered = false;
 	}
-	if (st->at == AWS_AT_RESERVATION) {
-		return aws_reservations_send(self, c, r->launch->key.region,
-		    r->launch->key.instance_type);
+	switch (st->at) {
+	case AWS_AT_RESERVATION:
+		return aws_reservations_send(self, c, l->key.region, l->key.instance_type);
+	case AWS_AT_IMAGE:
+		return aws_image_send(self, c, l->key.region, l->shape.arch);
+	case AWS_AT_TYPE:
+		return aws_efa_send(self, c, l);
+	case AWS_AT_GROUP:
+		return aws_group_create(self, c, l->key.region, aws_group_of(l), l->install, false);
+	case AWS_AT_GROUP_READ:
+		return aws_group_read(self, c, l->key.region, aws_group_of(l), l->install);
+	default:
+		return SPOT_STEP_NONE;
 	}
-	if (st->at == AWS_AT_IMAGE) {
-		return aws_image_send(self, c, r->launch->key.region, r->launch->shape.arch);
-	}
-	*ret_answered = answered;
-	return SPOT_STEP_NONE;
 }
 
 enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)

@@ -279,6 +279,9 @@ static enum spot_rc network_read(struct aws *self, struct spot_err *err)
 		return err_set(err, SPOT_CONFIG,
 		    "aws: identity_certs: '%.80s' is not an absolute path", self->identity_certs);
 	}
+	if (onoff_read(self, "efa", "off", &self->efa, err) != SPOT_OK) {
+		return SPOT_CONFIG;
+	}
 	self->instance_profile = aws_setting(self, "instance_profile");
 	if (self->instance_profile != NULL && strlen(self->instance_profile) > 512) {
 		return err_set(err, SPOT_CONFIG,

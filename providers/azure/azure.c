@@ -81,7 +81,7 @@ const struct spot_provider_ops azure_ops = {
 	.kind = "azure",
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
 	    SPOT_CAP_NOTICE_API | SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
-	    SPOT_CAP_PRICE_STEADY | SPOT_CAP_LEAVES,
+	    SPOT_CAP_PRICE_STEADY | SPOT_CAP_LEAVES | SPOT_CAP_TOGETHER,
 	/* A PUT of the same name with the same body changes nothing. Names of resource groups are
 	 * unique in a subscription, and a group's region cannot change. */
 	.token_scope = SPOT_TOKEN_GLOBAL,

@@ -224,6 +224,17 @@ enum spot_step azure_history_send(struct azure *self, struct spot_call *c,
 enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a,
     struct price_points *x);
 
+/* ---- near.c: proximity placement groups ------------------------------------------------------ */
+/* Name of the resource group and of the placement group in it, for a launch; NULL = none. */
+const char *azure_near_lease(const struct azure *self, struct arena *a,
+    const struct spot_launch *l);
+const char *azure_near_path(const struct azure *self, struct arena *a, const char *lease);
+enum spot_step azure_near_group_send(struct azure *self, struct spot_call *c,
+    const struct spot_launch *l);
+enum spot_step azure_near_send(struct azure *self, struct spot_call *c,
+    const struct spot_launch *l);
+enum spot_step azure_near_reply(struct spot_call *c, const char *what);
+
 /* ---- vm_body.c, instances.c, lists.c --------------------------------------------------------- */
 /* Resource group, machine and ref of a launch. */
 const char *azure_lease(const struct azure *self, struct arena *a, const char *launch_name);

@@ -53,6 +53,8 @@ static const struct {
 	{ "list", "Microsoft.Compute/virtualMachines/read", "machines cannot be found again" },
 	{ "market", "Microsoft.Compute/skus/read", "no pools are known" },
 	{ "quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known" },
+	{ "placement", "Microsoft.Compute/proximityPlacementGroups/write",
+	    "jobs with network_tier: best are refused" },
 	{ RESERVATIONS, "Microsoft.Compute/capacityReservationGroups/capacityReservations/read",
 	    "reserved capacity is not known" },
 	{ RESERVATIONS, "Microsoft.Compute/capacityReservationGroups/deploy/action",

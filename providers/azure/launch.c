@@ -7,7 +7,8 @@
  * (learn.microsoft.com/azure/azure-resource-manager/management/async-operations). Both PUTs may be
  * repeated: the same name with the same body changes nothing. A failed machine leaves a resource in
  * state Failed, and maybe a card and an address. So its group is deleted before the refusal is
- * passed on.
+ * passed on. Machines that are to be close together get their proximity placement group first
+ * (near.c).
  */
 
 #include <strings.h>
@@ -18,7 +19,7 @@
 #define POLL_US (10 * SPOT_US_PER_S)
 #define POLL_MAX_US (30 * SPOT_US_PER_S)
 
-enum { GROUP = 0, MACHINE, OPERATION, LOCATION, RESOURCE, CLEAN_UP, RESERVATION };
+enum { GROUP = 0, MACHINE, OPERATION, LOCATION, RESOURCE, CLEAN_UP, RESERVATION, NEAR_GROUP, NEAR };
 
 struct launching {
 	const char *lease, *group_body, *body;
@@ -32,7 +33,8 @@ struct launching {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static enum spot_step launch_send(struct azure *self, struct spot_call *c, struct launching *l)
+static enum spot_step launch_send(struct azure *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l)
 {
 	const struct call_state *st = c->state;
 	struct azure_request r = { .method = "PUT", .limit = AZURE_LIMIT_WRITE, .mutating = true };
@@ -40,6 +42,10 @@ static enum spot_step launch_send(struct azure *self, struct spot_call *c, struc
 	switch (st->at) {
 	case RESERVATION:
 		return azure_reservations_send(self, c, l->reservation_group);
+	case NEAR_GROUP:
+		return azure_near_group_send(self, c, a);
+	case NEAR:
+		return azure_near_send(self, c, a);
 	case GROUP:
 		r.what = "PUT resourceGroups";
 		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS,
@@ -98,13 +104,14 @@ static bool refusal_is_final(enum spot_rc rc)
 	    rc == SPOT_NOT_FOUND;
 }
 
-static enum spot_step launch_refused(struct azure *self, struct spot_call *c, struct launching *l)
+static enum spot_step launch_refused(struct azure *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l)
 {
 	struct call_state *st = c->state;
 
 	l->refused = c->err;
 	st->at = CLEAN_UP;
-	return launch_send(self, c, l);
+	return launch_send(self, c, a, l);
 }
 
 /* Ignores the answer: lists show anything that is left. */
@@ -128,8 +135,8 @@ static enum spot_step launch_wait(struct spot_call *c, struct spot_launch *a, st
 }
 
 /* A failure of something that was accepted before: the code in the operation tells which. */
-static enum spot_step operation_failed(struct azure *self, struct spot_call *c, struct launching *l,
-    const json_t *error, const char *state)
+static enum spot_step operation_failed(struct azure *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l, const json_t *error, const char *state)
 {
 	const struct azure_code *e;
 	const char *code, *message;
@@ -145,7 +152,7 @@ static enum spot_step operation_failed(struct azure *self, struct spot_call *c, 
 	if (e != NULL && c->err.rc == e->rc) {
 		c->err.scope = e->rests;
 	}
-	return launch_refused(self, c, l);
+	return launch_refused(self, c, a, l);
 }
 
 /* Azure-AsyncOperation: 200 with a status, also when it failed. */
@@ -161,7 +168,7 @@ static enum spot_step operation_reply(struct azure *self, struct spot_call *c,
 	}
 	status = azure_text(doc, "status");
 	if (strcasecmp(status, "Failed") == 0 || strcasecmp(status, "Canceled") == 0) {
-		return operation_failed(self, c, l, doc,
+		return operation_failed(self, c, a, l, doc,
 		    strcasecmp(status, "Failed") == 0 ? "Failed" : "Canceled");
 	}
 	if (*status != '\0' && strcasecmp(status, "Succeeded") != 0) {
@@ -186,7 +193,7 @@ static enum spot_step location_reply(struct azure *self, struct spot_call *c, st
 	    json_parse(c->in->body, "operation", &doc, NULL) != SPOT_OK) {
 		return launch_done(a, l);
 	}
-	return operation_failed(self, c, l, doc, "Failed");
+	return operation_failed(self, c, a, l, doc, "Failed");
 }
 
 static enum spot_step resource_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
@@ -209,7 +216,7 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 
 		code = azure_status_code(c->arena, i.raw_reason);
 		error = json_pack("{s:s, s:s}", "code", code, "message", i.raw_reason);
-		return operation_failed(self, c, l, error, "Failed");
+		return operation_failed(self, c, a, l, error, "Failed");
 	}
 	i.token = l->instance.token;
 	i.install = l->instance.install;
@@ -268,7 +275,7 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 	enum spot_step s = azure_reply(c, "PUT virtualMachines", &doc);
 
 	if (s == SPOT_FAIL && refusal_is_final(c->err.rc)) {
-		return launch_refused(self, c, l);
+		return launch_refused(self, c, a, l);
 	}
 	if (s != SPOT_STEP_NONE) {
 		return s;
@@ -373,6 +380,8 @@ static enum spot_step launch_begin(struct azure *self, struct spot_call *c,
 	if (a->key.market == SPOT_MARKET_RESERVED) {
 		((struct call_state *)c->state)->at = RESERVATION;
 		s = azure_reservation_group(self, c, a->key.region, &l->reservation_group);
+	} else if (azure_near_lease(self, c->arena, a) != NULL) {
+		((struct call_state *)c->state)->at = NEAR_GROUP;
 	}
 	return s != SPOT_STEP_NONE ? s : azure_vm_body(self, c, a, l->lease, &l->body);
 }
@@ -411,11 +420,19 @@ enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
 	st = c->state;
 	l = st->own;
 	if (c->in == NULL) {
-		return launch_send(self, c, l);
+		return launch_send(self, c, a, l);
 	}
 	switch (st->at) {
 	case RESERVATION:
 		s = reservation_reply(self, c, a, l);
+		break;
+	case NEAR_GROUP:
+		s = azure_near_reply(c, "PUT resourceGroups");
+		st->at = s == SPOT_STEP_NONE ? NEAR : NEAR_GROUP;
+		break;
+	case NEAR:
+		s = azure_near_reply(c, "PUT proximityPlacementGroups");
+		st->at = s == SPOT_STEP_NONE ? GROUP : NEAR;
 		break;
 	case GROUP:
 		s = group_reply(c);
@@ -431,5 +448,5 @@ enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
 	default:
 		return clean_up_reply(c, l);
 	}
-	return s != SPOT_STEP_NONE ? s : launch_send(self, c, l);
+	return s != SPOT_STEP_NONE ? s : launch_send(self, c, a, l);
 }

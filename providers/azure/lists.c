@@ -4,7 +4,8 @@
 /*
  * Finding machines. Ours are resource groups with our tag; a list joins them with the machines of
  * the subscription. A group without a machine is a leftover: its launch failed half-way, or the
- * machine was evicted and took its disk and card with it. Lists lag by up to minutes; GET of one
+ * machine was evicted and took its disk and card with it. So is one of a proximity placement group
+ * that no machine refers to. Lists lag by up to minutes; GET of one
  * resource does not (azure-resource-manager/management/overview).
  */
 
@@ -52,11 +53,13 @@ struct group {
 	const json_t *vm;
 	struct spot_instance instance; /* of its machine */
 	bool has_machine;
+	bool near; /* machines of other groups are close together by it */
 };
 struct listing {
 	struct group *groups;
 	size_t n, cap;
 	struct spot_instance *found;
+	size_t found_n;
 };
 
 enum { GROUPS = 0, MACHINES };
@@ -132,6 +135,25 @@ static const char *machines_path(const struct azure *self, struct arena *a, bool
 	    self->subscription, status_only ? "&statusOnly=true" : "");
 }
 
+static struct group *group_find(const struct listing *x, const char *name)
+{
+	struct group key = { .name = name };
+
+	return x->n > 0 ? bsearch(&key, x->groups, x->n, sizeof(key), group_order) : NULL;
+}
+
+static void near_mark(struct spot_call *c, const struct listing *x, const json_t *vm)
+{
+	const json_t *p =
+	    json_object_get(json_object_get(vm, "properties"), "proximityPlacementGroup");
+	struct group *g =
+	    group_find(x, azure_id_part(c->arena, azure_text(p, "id"), "resourceGroups"));
+
+	if (g != NULL) {
+		g->near = true;
+	}
+}
+
 static enum spot_step machines_reply(struct azure *self, struct spot_call *c, struct listing *x)
 {
 	static const char what[] = "GET virtualMachines";
@@ -141,12 +163,11 @@ static enum spot_step machines_reply(struct azure *self, struct spot_call *c, st
 
 	for (size_t i = 0; s == SPOT_STEP_NONE && i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
-		struct group key = { .name = azure_id_part(c->arena, azure_text(row, "id"),
-					 "resourceGroups") },
-			     *g;
+		struct group *g =
+		    group_find(x, azure_id_part(c->arena, azure_text(row, "id"), "resourceGroups"));
 		struct spot_instance vm;
 
-		g = x->n > 0 ? bsearch(&key, x->groups, x->n, sizeof(key), group_order) : NULL;
+		near_mark(c, x, row);
 		if (g == NULL) {
 			continue; /* somebody else's */
 		}
@@ -199,7 +220,9 @@ static void listing_end(const struct azure *self, struct spot_call *c, struct li
 {
 	x->found = arena_array(c->arena, x->n + 1, sizeof(*x->found));
 	for (size_t i = 0; i < x->n; i++) {
-		x->found[i] = group_instance(self, &x->groups[i]);
+		if (!x->groups[i].near) {
+			x->found[x->found_n++] = group_instance(self, &x->groups[i]);
+		}
 	}
 }
 
@@ -247,7 +270,7 @@ enum spot_step azure_list(void *p, struct spot_call *c, struct spot_list *a)
 	s = listing_step(p, c, a->region, AZURE_TAG_INSTALL, a->install);
 	if (s == SPOT_DONE) {
 		a->found = x->found;
-		a->n = x->n;
+		a->n = x->found_n;
 	}
 	return s;
 }
@@ -314,7 +337,7 @@ enum spot_step azure_find(void *p, struct spot_call *c, struct spot_find *a)
 		}
 		a->found = x->found;
 		a->n = 0;
-		for (size_t k = 0; k < x->n; k++) {
+		for (size_t k = 0; k < x->found_n; k++) {
 			if (!x->found[k].leftover) {
 				a->found[a->n++] = x->found[k];
 			}

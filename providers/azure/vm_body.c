@@ -235,6 +235,11 @@ enum spot_step azure_vm_body(struct azure *self, struct spot_call *c, const stru
 		json_object_set_new(properties, "capacityReservation",
 		    json_pack("{s:{s:s}}", "capacityReservationGroup", "id", group));
 	}
+	if (azure_near_lease(self, c->arena, l) != NULL) {
+		json_object_set_new(properties, "proximityPlacementGroup",
+		    json_pack("{s:s}", "id",
+			azure_near_path(self, c->arena, azure_near_lease(self, c->arena, l))));
+	}
 	if (self->identity != NULL) {
 		json_object_set_new(doc, "identity",
 		    json_pack("{s:s, s:{s:{}}}", "type", "UserAssigned", "userAssignedIdentities",

@@ -11,6 +11,7 @@
 
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
 #define RESERVED "reservations" /* needed only with reservations = on */
+#define TOGETHER "jobs with network_tier: best are refused, or their placement policies stay"
 #define ADVICE "Google's odds of launches and preemptions and the past of prices are left out"
 
 /* Verb by verb: a verb is fine if all of its permissions are held. without: what is missing then is
@@ -37,6 +38,12 @@ static const struct {
 	{ "notices", "compute.globalOperations.list" },
 	{ "notices", "compute.zoneOperations.list" },
 	{ "quotas", "compute.projects.get" },
+	{ "placement", "compute.resourcePolicies.create", TOGETHER },
+	{ "placement", "compute.resourcePolicies.get", TOGETHER },
+	{ "placement", "compute.resourcePolicies.use", TOGETHER },
+	{ "placement", "compute.resourcePolicies.list", TOGETHER },
+	{ "placement", "compute.resourcePolicies.delete", TOGETHER },
+	{ "placement", "compute.regionOperations.get", TOGETHER },
 	{ "spot advice", "compute.advice.capacity", ADVICE },
 	{ "spot advice", "compute.advice.capacityHistory", ADVICE },
 };

@@ -15,7 +15,7 @@
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
 #define GANG_MAX 1000
 
-enum { INSERT = 0, WAIT, CHILDREN, LIST, RESERVATION };
+enum { INSERT = 0, WAIT, CHILDREN, LIST, RESERVATION, POLICY };
 
 struct ganging {
 	const char *operation, *group;
@@ -31,6 +31,7 @@ struct ganging {
 	size_t n, cap;
 	struct gcp_reservations reservations;
 	const char *reservation;
+	struct gcp_policy policy;
 };
 
 static size_t gang_least(const struct spot_launch_gang *g)
@@ -363,17 +364,22 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->made = -1;
-		st->at = a->common.key.market == SPOT_MARKET_RESERVED ? RESERVATION : INSERT;
+		st->at = a->common.key.market == SPOT_MARKET_RESERVED ? RESERVATION
+		    : gcp_policy_of(c->arena, &a->common) != NULL     ? POLICY
+								      : INSERT;
 		x->notice = self->notice;
 		x->expires_us =
 		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
 	}
 	x = st->own;
-	if (c->in != NULL) {
-		s = gang_reply(self, c, a, x);
-		if (s != SPOT_STEP_NONE) {
-			return s;
-		}
+	if (st->at == POLICY) {
+		s = gcp_policy_make(self, c, &a->common, &x->policy);
+		st->at = s == SPOT_STEP_NONE ? INSERT : POLICY;
+	} else {
+		s = c->in != NULL ? gang_reply(self, c, a, x) : SPOT_STEP_NONE;
+	}
+	if (s != SPOT_STEP_NONE) {
+		return s;
 	}
 	switch (st->at) {
 	case RESERVATION:

@@ -82,7 +82,7 @@ const struct spot_provider_ops gcp_ops = {
 	.kind = "gcp",
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
 	    SPOT_CAP_NOTICE_API | SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
-	    SPOT_CAP_ALL_REGIONS | SPOT_CAP_PRICE_STEADY | SPOT_CAP_PAST_APART,
+	    SPOT_CAP_ALL_REGIONS | SPOT_CAP_PRICE_STEADY | SPOT_CAP_PAST_APART | SPOT_CAP_TOGETHER,
 	/* requestId and a name made from the token, both per zone. How long a requestId is
 	 * remembered is not published; the name holds as long as the instance. */
 	.token_scope = SPOT_TOKEN_ZONE,

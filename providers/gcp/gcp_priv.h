@@ -205,6 +205,25 @@ bool gcp_taken(struct spot_call *c); /* 409: a machine of this name is there */
 enum spot_step gcp_wait_send(struct gcp *self, struct spot_call *c, const char *zone,
     const char *operation);
 
+/* ---- policy.c: compact placement ------------------------------------------------------------- */
+/* The making of a launch's policy: one call of several requests. Begins as zeros. */
+struct gcp_policy {
+	int at, waits;
+	const char *operation;
+};
+/* The policy that a launch goes into; NULL = none. */
+const char *gcp_policy_of(struct arena *a, const struct spot_launch *l);
+/* The description of the installation's policies, which have no labels. */
+const char *gcp_policy_about(struct arena *a, const char *install);
+/* NONE: the policy is there. */
+enum spot_step gcp_policy_make(struct gcp *self, struct spot_call *c, const struct spot_launch *l,
+    struct gcp_policy *p);
+/* Reads a policy of a list as a leftover. False: it is not ours, or not ready. */
+bool gcp_policy_read(const struct gcp *self, struct spot_call *c, const json_t *item,
+    const char *install, struct spot_instance *ret);
+bool gcp_policy_ref(const char *ref);
+enum spot_step gcp_policy_delete(struct gcp *self, struct spot_call *c, struct spot_terminate *a);
+
 /* ---- pools.c --------------------------------------------------------------------------------- */
 struct gcp_type { /* a machine type as the vendor describes it */
 	const char *name, *zone;

@@ -194,12 +194,24 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 	return false;
 }
 
-enum { INSTANCES = 0, DISKS, END };
+enum { INSTANCES = 0, DISKS, POLICIES, END };
+
+/* The lists of a sweep, in this order. */
+static const struct {
+	const char *what, *path, *kind;
+} lists[] = {
+	[INSTANCES] = { "instances.aggregatedList", "instances", "compute#instanceAggregatedList" },
+	[DISKS] = { "disks.aggregatedList", "disks", "compute#diskAggregatedList" },
+	[POLICIES] = { "resourcePolicies.aggregatedList", "resourcePolicies",
+	    "compute#resourcePolicyAggregatedList" },
+};
 
 struct found {
 	struct spot_instance *items;
 	size_t n, cap;
-	const char *filter, *region, *zone;
+	const char *filter, *region, *zone, *install;
+	const char **policies; /* placement policies of the machines */
+	size_t policies_n, policies_cap;
 	bool *partial; /* set if the list is incomplete; NULL = an incomplete list fails */
 };
 
@@ -211,12 +223,58 @@ static enum spot_step aggregated_send(struct gcp *self, struct spot_call *c, con
 		.limit = GCP_LIMIT_LIST,
 		.reply_bytes_max = GCP_LIST_BYTES_MAX };
 
-	r.what = st->at == INSTANCES ? "instances.aggregatedList" : "disks.aggregatedList";
-	r.path =
-	    arena_printf(c->arena, "/compute/v1/projects/%s/aggregated/%s?filter=%s&" GCP_PAGE "%s",
-		self->project, st->at == INSTANCES ? "instances" : "disks",
-		url_encode(c->arena, f->filter, false), gcp_page(c));
+	const char *filter = st->at == POLICIES
+	    ? arena_printf(c->arena, "description=\"%s\"", gcp_policy_about(c->arena, f->install))
+	    : f->filter;
+
+	r.what = lists[st->at].what;
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/aggregated/%s?filter=%s&" GCP_PAGE "%s", self->project,
+	    lists[st->at].path, url_encode(c->arena, filter, false), gcp_page(c));
 	return gcp_send(self, c, &r);
+}
+
+/* A machine keeps its policy until it is deleted. */
+static void policies_keep(struct spot_call *c, struct found *f, const json_t *machine)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (json_object_get(machine, "resourcePolicies"), i, v) {
+		f->policies = arena_grow(c->arena, f->policies, f->policies_n, &f->policies_cap,
+		    sizeof(*f->policies));
+		f->policies[f->policies_n++] =
+		    arena_strdup(c->arena, gcp_last(json_is_string(v) ? json_string_value(v) : ""));
+	}
+}
+
+static bool policy_in_use(const struct found *f, const char *ref)
+{
+	for (size_t i = 0; i < f->policies_n; i++) {
+		if (strcmp(f->policies[i], gcp_last(ref)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Takes one region's list of policies: those without a machine. */
+static void policies_take(struct gcp *self, struct spot_call *c, struct found *f,
+    const json_t *list)
+{
+	const json_t *item;
+	struct spot_instance one;
+	size_t i;
+
+	json_array_foreach (json_object_get(list, "resourcePolicies"), i, item) {
+		if (!gcp_policy_read(self, c, item, f->install, &one) ||
+		    policy_in_use(f, one.ref) ||
+		    (!str_empty(f->region) && strcmp(f->region, one.key.region) != 0)) {
+			continue;
+		}
+		f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
+		f->items[f->n++] = one;
+	}
 }
 
 /* Takes one scope's list. False: malformed. */
@@ -239,6 +297,9 @@ static bool scope_take(struct gcp *self, struct spot_call *c, struct found *f, c
 			  : !gcp_instance_read(self, c, item, &one)) {
 			return false;
 		}
+		if (!disks) {
+			policies_keep(c, f, item);
+		}
 		if (!str_empty(f->region) && strcmp(f->region, one.key.region) != 0) {
 			continue;
 		}
@@ -252,11 +313,10 @@ static enum spot_step aggregated_reply(struct gcp *self, struct spot_call *c, st
 {
 	struct call_state *st = c->state;
 	bool disks = st->at == DISKS;
-	const char *what = disks ? "disks.aggregatedList" : "instances.aggregatedList", *scope;
+	const char *what = lists[st->at].what, *scope;
 	json_t *doc AUTO(json) = NULL;
 	json_t *items, *list;
-	enum spot_step s = gcp_reply(self, c, what,
-	    disks ? "compute#diskAggregatedList" : "compute#instanceAggregatedList", &doc);
+	enum spot_step s = gcp_reply(self, c, what, lists[st->at].kind, &doc);
 
 	if (s != SPOT_STEP_NONE) {
 		return s;
@@ -314,6 +374,29 @@ static void token_restore(struct arena *a, struct spot_instance *i, const char *
 	}
 }
 
+/* A refusal is no fault of the list: without the permission there are no policies of ours. A page
+ * that does not come ends it, and the next sweep reads it again. */
+static void policies_reply(struct gcp *self, struct spot_call *c, struct found *f)
+{
+	struct call_state *st = c->state;
+	json_t *doc AUTO(json) = NULL;
+	json_t *items, *list;
+	const char *scope;
+	enum spot_step s = gcp_reply(self, c, lists[POLICIES].what, lists[POLICIES].kind, &doc);
+
+	if (s == SPOT_STEP_NONE) {
+		items = json_object_get(doc, "items");
+		json_object_foreach (items, scope, list) {
+			policies_take(self, c, f, list);
+		}
+	}
+	if (s != SPOT_STEP_NONE || !gcp_next_page(c, lists[POLICIES].what, doc, &s) ||
+	    s != SPOT_STEP_NONE) {
+		st->at = END;
+		c->err = (struct spot_err){ 0 };
+	}
+}
+
 enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 {
 	struct gcp *self = p;
@@ -325,7 +408,10 @@ enum spot_step gcp_list(void *p, struct spot_call *c, struct spot_list *a)
 	}
 	/* One dead zone must not keep the others from being swept. */
 	f->partial = &a->partial;
-	if (c->in != NULL) {
+	f->install = a->install;
+	if (c->in != NULL && st->at == POLICIES) {
+		policies_reply(self, c, f);
+	} else if (c->in != NULL) {
 		enum spot_step s = aggregated_reply(self, c, f);
 
 		if (s != SPOT_STEP_NONE) {
@@ -401,7 +487,7 @@ enum spot_step gcp_find(void *p, struct spot_call *c, struct spot_find *a)
 static bool words_of_it(const char *message)
 {
 	return strstr(message, "'projects/") == NULL || strstr(message, "/instances/") != NULL ||
-	    strstr(message, "/disks/") != NULL;
+	    strstr(message, "/disks/") != NULL || strstr(message, "/resourcePolicies/") != NULL;
 }
 
 bool gcp_ref_gone(struct spot_call *c)
@@ -465,6 +551,9 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 	enum spot_step s;
 
 	call_state_get(c, 0);
+	if (gcp_policy_ref(a->ref)) {
+		return gcp_policy_delete(self, c, a);
+	}
 	if (!gcp_ref_read(c->arena, a->ref, &zone, &id, &disk)) {
 		return call_fail(c, SPOT_INVALID, NULL, "gcp terminate: '%.60s' is not zone/id",
 		    a->ref != NULL ? a->ref : "");

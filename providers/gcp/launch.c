@@ -12,7 +12,7 @@
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
 #define WAITS_MAX 60
 
-enum { INSERT = 0, WAIT, ADOPT, RESERVATION };
+enum { INSERT = 0, WAIT, ADOPT, RESERVATION, POLICY };
 
 struct launching {
 	const char *vm_name, *operation, *id;
@@ -21,6 +21,7 @@ struct launching {
 	int waits;
 	struct gcp_reservations reservations;
 	const char *reservation;
+	struct gcp_policy policy;
 };
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -325,18 +326,23 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		}
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
-		st->at = a->key.market == SPOT_MARKET_RESERVED ? RESERVATION : INSERT;
+		st->at = a->key.market == SPOT_MARKET_RESERVED ? RESERVATION
+		    : gcp_policy_of(c->arena, a) != NULL       ? POLICY
+							       : INSERT;
 		x->vm_name = gcp_vm_name(c->arena, a->name);
 		x->notice = self->notice;
 		x->expires_us =
 		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
 	}
 	x = st->own;
-	if (c->in != NULL) {
-		s = launch_reply(self, c, a, x);
-		if (s != SPOT_STEP_NONE) {
-			return s;
-		}
+	if (st->at == POLICY) {
+		s = gcp_policy_make(self, c, a, &x->policy);
+		st->at = s == SPOT_STEP_NONE ? INSERT : POLICY;
+	} else {
+		s = c->in != NULL ? launch_reply(self, c, a, x) : SPOT_STEP_NONE;
+	}
+	if (s != SPOT_STEP_NONE) {
+		return s;
 	}
 	if (st->at == RESERVATION) {
 		return gcp_reservations_send(self, c);

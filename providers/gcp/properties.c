@@ -159,6 +159,13 @@ json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct
 	if (self->reservations && l->key.market != SPOT_MARKET_SPOT) {
 		json_object_set_new(o, "reservationAffinity", affinity_json(l, reservation));
 	}
+	if (gcp_policy_of(c->arena, l) != NULL) {
+		json_object_set_new(o, "resourcePolicies",
+		    json_pack("[s]",
+			bulk ? gcp_policy_of(c->arena, l)
+			     : arena_printf(c->arena, "projects/%s/regions/%s/resourcePolicies/%s",
+				   self->project, l->key.region, gcp_policy_of(c->arena, l))));
+	}
 	/* A bare name for many: a path is answered with INTERNAL_ERROR. */
 	json_object_set_new(o, "machineType",
 	    json_string(bulk

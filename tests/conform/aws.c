@@ -49,6 +49,11 @@ static const struct conform_reach reach[] = {
 	{ { blocked, 1 }, SPOT_DENIED, SPOT_SCOPE_PROVIDER },
 	{ { no_spot_role, 1 }, SPOT_DENIED, SPOT_SCOPE_MARKET },
 };
+/* A list ends with the placement groups. */
+static const struct drive_try groups[] = { { .status = 200,
+    .reply = "<DescribePlacementGroupsResponse "
+	     "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>"
+	     "<placementGroupSet/></DescribePlacementGroupsResponse>" } };
 static const char *const wrong[] = {
 	"<DescribeInstancesResponse><requestId>q</requestId></DescribeInstancesResponse>",
 	"<RunInstancesResponse/>",
@@ -81,6 +86,7 @@ const struct conform_provider conform_aws = {
     .list_good = LIST(INSTANCE("16", "running"), ""),
     .list_empty = LIST("", ""),
     .list_odd = LIST(INSTANCE("99", "dreaming"), ""),
+    .list_after = {groups, ARRAY_LEN(groups)},
     .list_page = LIST("", "<nextToken>@@</nextToken>"),
     .launch_good = "<RunInstancesResponse "
 		   "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>q</requestId>"

@@ -45,9 +45,12 @@ static const struct drive_try auth[] = { { .method = "GET",
     .status = 200,
     .reply_headers = { "Metadata-Flavor: Google" },
     .reply = "{\"access_token\":\"" TOKEN "\",\"expires_in\":3599,\"token_type\":\"Bearer\"}" } };
-/* After the instances come the disks that they may have left behind. */
-static const struct drive_try disks[] = { { .status = 200,
-    .reply = "{\"kind\":\"compute#diskAggregatedList\",\"items\":{}}" } };
+/* After the instances come the disks and placement policies that they may have left behind. */
+static const struct drive_try rest[] = { { .status = 200,
+					     .reply = "{\"kind\":\"compute#diskAggregatedList\","
+						      "\"items\":{}}" },
+	{ .status = 200,
+	    .reply = "{\"kind\":\"compute#resourcePolicyAggregatedList\",\"items\":{}}" } };
 static const struct drive_try done[] = { { .status = 200, .reply = OPERATION("DONE", "") } };
 static const struct drive_try no_capacity[] = { { .status = 200,
 						    .reply = OPERATION("RUNNING", "") },
@@ -127,7 +130,7 @@ const struct conform_provider conform_gcp = {
     .install = "7f3a",
     .region = "us-central1",
     .ref = "us-central1-a/7239000000000000001",
-    .list_after = {disks, ARRAY_LEN(disks)},
+    .list_after = {rest, ARRAY_LEN(rest)},
     .launch_after = {done, ARRAY_LEN(done)},
     .list_good = LIST(ZONE_A(INSTANCE("RUNNING")), ""),
     .list_empty = LIST("", ""),

@@ -31,6 +31,12 @@ GCP = [
      'compute.instances.setMetadata compute.instances.setServiceAccount compute.disks.create compute.disks.setLabels '
      'compute.images.useReadOnly compute.networks.use compute.networks.useExternalIp compute.subnetworks.use '
      'compute.subnetworks.useExternalIp'),
+    # applied to a machine it needs .use, too
+    (r'POST compute\.\S*/resourcePolicies$', 'compute.resourcePolicies.create compute.resourcePolicies.use'),
+    (r'GET compute\.\S*/regions/[\w-]+/resourcePolicies/', 'compute.resourcePolicies.get'),
+    (r'DELETE compute\.\S*/resourcePolicies/', 'compute.resourcePolicies.delete'),
+    (r'GET compute\.\S*/aggregated/resourcePolicies', 'compute.resourcePolicies.list'),
+    (r'POST compute\.\S*/regions/[\w-]+/operations/[\w-]+/wait', 'compute.regionOperations.get'),
     (r'POST compute\.\S*/operations/[\w-]+/wait', 'compute.zoneOperations.get'),
     (r'GET compute\.\S*/zones/[\w-]+/operations\?', 'compute.zoneOperations.list'),
     (r'GET compute\.\S*/aggregated/operations', 'compute.globalOperations.list'),
@@ -53,6 +59,8 @@ AZURE = [
     # With what is in the group; where it is told to look afterwards is operationresults.
     (r'DELETE management\.\S*/resourcegroups/', GROUP + 'delete Microsoft.Resources/subscriptions/operationresults/read '
      'Microsoft.Compute/virtualMachines/delete Microsoft.Compute/disks/delete ' + CARD + 'delete ' + ADDRESS + 'delete'),
+    # A machine refers to it, and it goes with its resource group.
+    (r'PUT management\.\S*/proximityPlacementGroups/', ' '.join('Microsoft.Compute/proximityPlacementGroups/' + x for x in ('read', 'write', 'delete'))),
     # The machine's body makes disk, card and address, and refers to network, image and identity.
     (r'PUT management\.\S*/virtualMachines/', 'Microsoft.Compute/virtualMachines/write Microsoft.Compute/disks/read '
      'Microsoft.Compute/disks/write Microsoft.Compute/images/read Microsoft.Compute/galleries/images/read '

@@ -23,7 +23,7 @@ static void a_wrong_object_is_refused_with_the_reason(void **state)
 	assert_refused(DIR_AND("no_such_file.so"), "no_such_file.so");
 	assert_refused("libc.so.6", "path");
 	assert_refused(NULL, "path");
-	assert_refused(DIR_AND("acme_wrong_abi.so"), "ABI 2");
+	assert_refused(DIR_AND("acme_wrong_abi.so"), "ABI 3");
 	assert_refused(DIR_AND("acme_wrong_size.so"), "8 bytes");
 	assert_refused(DIR_AND("acme_no_symbol.so"), "'spot_provider'");
 	assert_refused(DIR_AND("acme_no_terminate.so"), "'terminate'");

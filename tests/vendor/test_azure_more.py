@@ -86,6 +86,23 @@ class Machines(Checked):
         self.fails('PreconditionFailed', 412, put, g, 'u-2', self.body(), headers={'If-Match': '*'})
         self.resource.resource_groups.begin_delete(g).result()
 
+    def test_a_proximity_placement_group_is_in_use_while_a_machine_refers_to_it(self):
+        near, g = self.group('near'), self.group('near-vm')
+        groups = self.compute.proximity_placement_groups
+        self.fails('InvalidParameter', 400, groups.create_or_update, near, 'p', {'location': REGION, 'proximity_placement_group_type': 'Odd'})
+        made = groups.create_or_update(near, 'p', {'location': REGION, 'proximity_placement_group_type': 'Standard'})
+        again = groups.create_or_update(near, 'p', {'location': REGION, 'proximity_placement_group_type': 'Standard'})
+        self.assertEqual(made.id, again.id)
+        self.fails('InvalidResourceReference', 400, self.create, g, 'vm0', proximity_placement_group={'id': made.id + 'x'})
+        vm = self.create(g, 'vm1', proximity_placement_group={'id': made.id}).result()
+        self.assertEqual(vm.proximity_placement_group.id, made.id)
+        self.assertEqual([v.id.lower() for v in groups.get(near, 'p').virtual_machines], [vm.id.lower()])
+        self.fails('OperationNotAllowed', 409, groups.delete, near, 'p')
+        self.fails('OperationNotAllowed', 409, self.resource.resource_groups.begin_delete, near)
+        self.resource.resource_groups.begin_delete(g).result()
+        self.resource.resource_groups.begin_delete(near).result()
+        self.assertEqual(list(groups.list_by_subscription()), [])
+
     def test_resource_graph_counts_and_tables(self):
         g = self.group('graph')
         self.create(g, 'q-1').result()

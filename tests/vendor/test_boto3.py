@@ -227,7 +227,7 @@ class Launch(Base):
                            ('InvalidParameterValue', {'TagSpecifications': [
                                {'ResourceType': 'instance', 'Tags': [{'Key': 'k', 'Value': '1'}, {'Key': 'k', 'Value': '2'}]}]}),
                            ('InvalidParameterCombination', {'NetworkInterfaces': [
-                               {'DeviceIndex': 0, 'AssociatePublicIpAddress': True}, {'DeviceIndex': 1, 'NetworkCardIndex': 1}]}),
+                               {'DeviceIndex': 0, 'AssociatePublicIpAddress': True}, {'DeviceIndex': 1}]}),
                            ('InvalidParameterCombination', {'InstanceMarketOptions': {'MarketType': 'spot', 'SpotOptions': {
                                'SpotInstanceType': 'persistent', 'InstanceInterruptionBehavior': 'terminate'}}}),
                            ('InvalidParameterValue', {'zone': 'us-east-1z'})):

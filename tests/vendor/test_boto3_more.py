@@ -316,6 +316,44 @@ class Things(Base):
         self.ec2.delete_key_pair(KeyName='mine')
         self.fails('InvalidKeyPair.NotFound', 400, self.ec2.describe_key_pairs, KeyNames=['mine'])
 
+    def test_a_cluster_placement_group_holds_its_instances_in_one_zone(self):
+        tags = [{'ResourceType': 'placement-group', 'Tags': [{'Key': 'job', 'Value': 'g7'}]}]
+        made = self.ec2.create_placement_group(GroupName='near', Strategy='cluster', TagSpecifications=tags)['PlacementGroup']
+        self.assertEqual((made['GroupName'], made['State'], made['Tags']), ('near', 'available', [{'Key': 'job', 'Value': 'g7'}]))
+        self.fails('InvalidPlacementGroup.Duplicate', 400, self.ec2.create_placement_group, GroupName='near', Strategy='cluster')
+        self.fails('InvalidParameterValue', 400, self.ec2.create_placement_group, GroupName='other', Strategy='heap')
+        self.fails('InvalidParameterValue', 400, self.ec2.create_placement_group, GroupName='other', Strategy='cluster', TagSpecifications=[
+            {'ResourceType': 'instance', 'Tags': [{'Key': 'k', 'Value': 'v'}]}])
+        self.fails('DryRunOperation', 412, self.ec2.create_placement_group, GroupName='other', Strategy='cluster', DryRun=True)
+        by = lambda value: self.ec2.describe_placement_groups(Filters=[{'Name': 'tag:job', 'Values': [value]}])['PlacementGroups']
+        self.assertEqual([g['GroupId'] for g in by('g7')], [made['GroupId']])
+        self.assertEqual(by('g8'), [])
+        self.fails('InvalidPlacementGroup.Unknown', 400, self.ec2.describe_placement_groups, GroupNames=['other'])
+        place = lambda zone: {'Placement': {'AvailabilityZone': zone, 'GroupName': 'near'}}
+        first = self.launch('near-1', **place('us-east-1a'))
+        self.assertEqual(first['Placement']['GroupName'], 'near')
+        self.fails('InvalidParameterValue', 400, self.ec2.run_instances, **self.args('near-2', **place('us-east-1b')))
+        self.fails('InvalidPlacementGroup.InUse', 400, self.ec2.delete_placement_group, GroupName='near')
+        self.ec2.terminate_instances(InstanceIds=[first['InstanceId']])
+        self.sim.wait('terminated', instance=first['InstanceId'])
+        self.ec2.delete_placement_group(GroupName='near')
+        self.fails('InvalidPlacementGroup.Unknown', 400, self.ec2.delete_placement_group, GroupName='near')
+
+    def test_efa_interfaces_are_where_the_type_has_them(self):
+        def ask(code, status, kind, *nics):
+            self.fails(code, status, self.ec2.run_instances, **self.args('efa', InstanceType=kind, DryRun=True, NetworkInterfaces=[
+                {'NetworkCardIndex': card, 'DeviceIndex': device, 'InterfaceType': of} for card, device, of in nics]))
+
+        primary, second = (0, 0, 'interface'), [(k, 0, 'efa-only') for k in (1, 2, 3)]
+        ask('DryRunOperation', 412, 'p4d.24xlarge', primary, (0, 1, 'efa-only'), *second)
+        ask('DryRunOperation', 412, 'g5.8xlarge', (0, 0, 'efa'))
+        ask('InvalidParameterCombination', 400, 'g5.xlarge', (0, 0, 'efa'))
+        ask('InvalidParameterCombination', 400, 'p4d.24xlarge', (0, 0, 'efa-only'))
+        ask('InvalidParameterCombination', 400, 'p4d.24xlarge', (0, 0, 'efa'), (0, 1, 'efa-only'), *second)
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', primary, (1, 0, 'efa-only'), (1, 0, 'efa-only'))
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', primary, (4, 0, 'efa-only'))
+        ask('InvalidParameterValue', 400, 'p4d.24xlarge', (0, 0, 'efi'))
+
     def test_account_attributes(self):
         got = self.ec2.describe_account_attributes(AttributeNames=['default-vpc'])['AccountAttributes']
         self.assertEqual(got[0]['AttributeValues'][0]['AttributeValue'], self.ec2.describe_vpcs()['Vpcs'][0]['VpcId'])

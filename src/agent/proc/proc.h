@@ -89,6 +89,14 @@ NODISCARD enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot
 /* Starts the shim. SPOT_INTERNAL: the machine lacks memory or processes now. */
 NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
 
+/* ---- network libraries (nccl.c) -------------------------------------------------------------- */
+
+/* Adds the variables that NCCL needs on this cloud to the environment of a job of several nodes.
+ * Leaves alone the variables that env has. provider: as in boot.json. interface: the one that has
+ * the node's address, "" = not known. */
+void nccl_env_set(const char *provider, const char *interface, const char *devices_dir,
+    json_t *env);
+
 /* ---- watching (watch.c) ---------------------------------------------------------------------- */
 
 void job_watch(struct agent *a); /* wakes the agent at changes of the job's directory */

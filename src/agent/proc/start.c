@@ -193,6 +193,26 @@ static void env_nodes(const struct job *j, json_t *env)
 	sbuf_fini(&list);
 }
 
+/* Tells NCCL about the network between the nodes. The other ranks may know this node by the address
+ * of a gateway. Then the interface is that of the machine's own address. */
+static void env_network(struct agent *a, const struct job *j, json_t *env)
+{
+	const json_t *nodes = json_object_get(j->run, "nodes");
+	const char *address = json_string_value(json_array_get(json_object_get(nodes, "ips"),
+	    (size_t)json_i64(nodes, "rank", 0, NULL)));
+	char interface[IFNAMSIZ], own[INET_ADDRSTRLEN];
+
+	if (j->num_nodes < 2) {
+		return;
+	}
+	interface_of(address != NULL ? address : "", interface);
+	if (interface[0] == '\0') {
+		own_address(own);
+		interface_of(own, interface);
+	}
+	nccl_env_set(a->boot.provider, interface, fabric_devices(), env);
+}
+
 static void env_spot(struct agent *a, const struct job *j, json_t *env)
 {
 	char task[2 * AGENT_ID_MAX + 8];
@@ -232,6 +252,7 @@ enum spot_rc job_start(struct agent *a, struct spot_err *err)
 	env_given(env, json_object_get(j->run, "envs"));
 	env_given(env, json_object_get(j->run, "secrets"));
 	env_spot(a, j, env);
+	env_network(a, j, env);
 	/* Several agents may share a machine (in the emulator): use a cgroup of our own. */
 	rng_hex(&a->rng, unique, 4);
 	(void)snprintf(name, sizeof(name), "spot-%s-%s-%" PRId64 "-%s", a->node, j->id, j->epoch,

@@ -1,9 +1,10 @@
 #include "base/base.h"
 #include "agent/sys/sys.h"
 
+#include "base/text/text.h"
+
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 
 void own_address(char ret[INET_ADDRSTRLEN])
 {
@@ -24,4 +25,29 @@ void own_address(char ret[INET_ADDRSTRLEN])
 		break;
 	}
 	freeifaddrs(all);
+}
+
+void interface_of(const char *address, char ret[IFNAMSIZ])
+{
+	struct ifaddrs *all = NULL;
+	struct in_addr wanted;
+
+	ret[0] = '\0';
+	if (inet_pton(AF_INET, address, &wanted) != 1 || getifaddrs(&all) != 0) {
+		return;
+	}
+	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+		if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET &&
+		    ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr.s_addr ==
+			wanted.s_addr &&
+		    str_copy(ret, IFNAMSIZ, i->ifa_name)) {
+			break;
+		}
+	}
+	freeifaddrs(all);
+}
+
+const char *fabric_devices(void)
+{
+	return "/sys/class/infiniband";
 }

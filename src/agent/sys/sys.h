@@ -9,6 +9,7 @@
 #include "base/base.h"
 
 #include <jansson.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/types.h>
 
@@ -90,5 +91,9 @@ pid_t spawn_fork(void);
 /* Returns the first IPv4 address that is no loopback address, for other machines of the network.
  * "127.0.0.1" if there is none. */
 void own_address(char ret[INET_ADDRSTRLEN]);
+/* Returns the interface that has this IPv4 address, "" if none has. */
+void interface_of(const char *address, char ret[IFNAMSIZ]);
+/* Returns the directory of the RDMA devices. */
+const char *fabric_devices(void);
 
 #endif

@@ -60,8 +60,21 @@ static void store_warn(struct areq *q, struct planned *p)
 	}
 }
 
+/* The tier is a wish: the places that cannot have it are offered all the same. */
+static void network_warn(struct areq *q, struct planned *p)
+{
+	if (p->spec->together) {
+		warn_add(q, p,
+		    p->spec->num_nodes > 1
+			? "network_tier: best places the machines close to each other on AWS, "
+			  "Google Cloud and Azure. On other providers it has no effect"
+			: "network_tier: best has no effect on a job of one node");
+	}
+}
+
 void plan_warnings(struct areq *q, struct planned *p)
 {
+	network_warn(q, p);
 	store_warn(q, p);
 	budget_warn(q, p);
 }

@@ -82,6 +82,7 @@ void submit_reply(struct areq *q, const struct job_spec *spec,
 	text_add(&b, "not_before_at",
 	    row->has_not_before_us ? format_time_s(row->not_before_us, at) : NULL);
 	sbuf_puts(&b, ",\"queue\":null");
+	text_add(&b, "network_tier", spec->together ? "best" : "standard");
 	budget_add(q, &b, row);
 	sbuf_puts(&b, ",\"warnings\":[");
 	for (size_t i = 0; i < warnings_n; i++) {

@@ -26,6 +26,22 @@ enum spot_rc spec_elastic(const struct yaml *y, struct job_spec *s, struct spot_
 	return SPOT_OK;
 }
 
+/* The tier is the job's, not an alternative's: one that says best counts for all. */
+enum spot_rc spec_network_tier(const struct yaml *y, struct job_spec *s, struct spot_err *err)
+{
+	const char *text = NULL;
+	enum spot_rc rc = spec_text(y, &text, err);
+
+	if (rc != SPOT_OK || text == NULL) {
+		return rc;
+	}
+	if (strcmp(text, "best") != 0 && strcmp(text, "standard") != 0) {
+		return yaml_fail(y, err, "network_tier: '%.60s' must be best or standard", text);
+	}
+	s->together = s->together || strcmp(text, "best") == 0;
+	return SPOT_OK;
+}
+
 enum spot_rc spec_gang_check(const struct yaml *doc, const struct job_spec *s, struct spot_err *err)
 {
 	const struct yaml *at = yaml_get(doc, "num_nodes");

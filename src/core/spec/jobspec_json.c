@@ -117,6 +117,7 @@ json_t *jobspec_to_json(const struct job_spec *s)
 	if (s->elastic) {
 		json_object_set_new(o, "elastic", json_string("replace"));
 	}
+	set_text(o, "network_tier", s->together ? "best" : NULL);
 	json_object_set_new(o, "checkpoint", checkpoint_to_json(&s->checkpoint));
 	return o;
 }
@@ -253,6 +254,7 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->interruptible = json_bool(j, "interruptible", true, &e);
 	s->not_preemptible = json_bool(j, "not_preemptible", false, &e);
 	s->elastic = strcmp(json_str(j, "elastic", "", &e), "replace") == 0;
+	s->together = strcmp(json_str(j, "network_tier", "", &e), "best") == 0;
 	checkpoint_from_json(a, json_object_get(j, "checkpoint"), &s->checkpoint, &e);
 	if (e.rc != SPOT_OK) {
 		return err_set(err, e.rc, "job.spec: %s", e.text);

@@ -12,11 +12,10 @@
 
 static const char *const resource_keys[] = { "infra", "cloud", "region", "zone", "accelerators",
 	"instance_type", "use_spot", "cpus", "memory", "max_hourly_cost", "job_recovery", "any_of",
-	"ordered", "disk_size", "disk_tier", "labels", "priority", NULL };
+	"ordered", "disk_size", "disk_tier", "labels", "priority", "network_tier", NULL };
 static const struct spec_unsupported resource_later[] = {
 	{ "image_id", "images are pinned by the provider settings of the daemon" },
 	{ "ports", "jobs have no inbound ports" },
-	{ "network_tier", "the network between machines is as the provider section says" },
 	{ "autostop", "capacity that no job needs is always given back" },
 	{ "local_disk", "choose an instance_type that has it" },
 	{ "accelerator_args", "TPUs are not supported" }, { NULL, NULL }
@@ -224,6 +223,9 @@ static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struc
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_recovery(yaml_get(y, "job_recovery"), s, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = spec_network_tier(yaml_get(y, "network_tier"), s, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = spec_int(yaml_get(y, "priority"), -1000, 1000, &priority, err);

@@ -77,6 +77,8 @@ struct job_spec {
 	bool interruptible; /* default true */
 	/* of several nodes: if one machine is lost, the others wait for another there */
 	bool elastic;
+	/* of several nodes: their machines are placed close together (network_tier: best) */
+	bool together;
 	struct checkpoint_spec checkpoint;
 	/* absolute; 0 = at once. The file may say a duration from now */
 	int64_t start_after_us;
@@ -226,6 +228,9 @@ NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, s
     struct spot_err *err);
 /* data: fills data_*. */
 NODISCARD enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err);
+/* The key network_tier of resources. */
+NODISCARD enum spot_rc spec_network_tier(const struct yaml *y, struct job_spec *s,
+    struct spot_err *err);
 /* The key elastic. */
 NODISCARD enum spot_rc spec_elastic(const struct yaml *y, struct job_spec *s, struct spot_err *err);
 /* Refuses settings that a job of several nodes cannot have. */

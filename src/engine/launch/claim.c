@@ -38,6 +38,11 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 		.install = e->install,
 		.price_cap_micros = w->price_cap_micros,
 		.audience = e->conf.public_url,
+		/* Of the gang, not of the launch: a lost rank comes back to the others. */
+		.together = w->together && w->has_gang_id &&
+			(call_provider_ops(p)->caps & SPOT_CAP_TOGETHER) != 0
+		    ? arena_printf(a->arena, "brk-%s-g%" PRId64, e->install, w->gang_id)
+		    : NULL,
 	};
 #undef KEEP
 	a->ctx = l;

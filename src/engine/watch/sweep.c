@@ -140,6 +140,15 @@ static void sweep_ending(struct act *a)
 	}
 }
 
+/* An instance costs money; a leftover may be normal, such as the group of a gang that is over. */
+static void found_log(const struct sweeping *w, const struct q_engine_sweep_judge_row *r)
+{
+	log_event(strcmp(r->kind, "leftover") == 0 ? LOG_WARN : LOG_ERROR, "orphan.found",
+	    (const struct log_pair[]){ STR("provider", w->place->provider),
+		STR("region", w->place->region), STR("kind", r->kind), STR("ref", r->ref),
+		STR("why", r->why), { 0 } });
+}
+
 /* Handles the judged orphans: raises alarms for new ones, and ends those whose grace is over. */
 static void sweep_judged(struct op *op)
 {
@@ -165,9 +174,7 @@ static void sweep_judged(struct op *op)
 		if (sweep_due(e, w, &rows[i])) {
 			refs[due++] = rows[i].ref;
 		} else if (rows[i].first_us == w->at_us) {
-			log_error("orphan.found", STR("provider", w->place->provider),
-			    STR("region", w->place->region), STR("kind", rows[i].kind),
-			    STR("ref", rows[i].ref), STR("why", rows[i].why));
+			found_log(w, &rows[i]);
 		}
 	}
 	engine_touch(e, TOUCH_ENROL); /* an enrolment may have waited for this list */

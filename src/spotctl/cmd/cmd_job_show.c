@@ -39,8 +39,11 @@ static void show_head(struct ctl *c, const json_t *j)
 	}
 	if (json_i64(j, "num_nodes", 1, NULL) > 1) {
 		put_line(c, "nodes",
-		    arena_printf(c->arena, "%" PRId64 ", together in one zone; showing rank 0",
-			json_i64(j, "num_nodes", 1, NULL)));
+		    arena_printf(c->arena, "%" PRId64 ", together in one zone%s; showing rank 0",
+			json_i64(j, "num_nodes", 1, NULL),
+			strcmp(json_str(j, "network_tier", "", NULL), "best") == 0
+			    ? ", close to each other if the cloud can"
+			    : ""));
 	}
 	put_line(c, "owner",
 	    arena_printf(c->arena, "%s  team %s  project %s  class %s",

@@ -130,6 +130,7 @@ static void aws_free(struct sim *s)
 	sqs_free(*aws_sqs(s));
 	reserved_free_all(aws_controls(s));
 	templates_free(aws_controls(s));
+	groups_free(aws_controls(s));
 	requests_free(aws_controls(s));
 	keys_free(aws_controls(s));
 	aws_state_free(s);

@@ -126,6 +126,7 @@ struct launch_token {
 struct aws_controls {
 	struct reservation *reservations; /* ec2_reserved.c */
 	struct ltemplate *templates; /* ec2_template.c */
+	struct pgroup *groups; /* ec2_group.c: placement groups */
 	struct spot_ask *asks; /* ec2_request.c: spot requests without an instance */
 	struct key_pair *keys; /* ec2_things.c */
 	bool events_twice;

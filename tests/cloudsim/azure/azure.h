@@ -31,6 +31,7 @@ enum az_kind {
 	AZ_VNET,
 	AZ_NSG,
 	AZ_IDENTITY,
+	AZ_NEAR, /* a proximity placement group */
 	AZ_KIND_COUNT
 };
 
@@ -197,6 +198,13 @@ struct az_res *az_nic_make(struct az_call *c, struct az_res *vm, const json_t *c
 struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *disk, bool os,
     int lun);
 bool az_subnet_known(struct azure *az, const char *id, const char *location);
+
+/* azure_near.c: proximity placement groups. good, take: false = answered. */
+bool az_near_good(struct az_call *c);
+bool az_near_take(struct az_call *c, const char *location);
+/* A machine outside its resource group that refers to it; NULL = none. */
+const struct az_res *az_near_user(const struct azure *az, const struct az_res *near);
+void az_near_view(const struct azure *az, const struct az_res *near, json_t *properties);
 
 /* azure_vm.c, azure_vm_check.c, azure_vm_view.c, azure_vm_life.c */
 void az_vm(struct az_call *c);

@@ -146,6 +146,14 @@ static void group_drop(struct az_call *c)
 		    "The forced deletion of resource types '%s' is not supported.", force);
 		return;
 	}
+	for (const struct az_res *r = c->az->res; r; r = r->next) {
+		if (r->kind == AZ_NEAR && az_same(r->group, g->name) && az_near_user(c->az, r)) {
+			az_fail(c, 409, "OperationNotAllowed",
+			    "Resource group '%s' has a proximity placement group in use by %s.",
+			    g->name, az_near_user(c->az, r)->id);
+			return;
+		}
+	}
 	if (s->pretend) {
 		az_op_end(s, az_op_new(c, g, true), "Succeeded", NULL, NULL);
 	} else if (!g->scheduled_us) {

@@ -209,6 +209,9 @@ static void resource_complete(struct az_call *c, struct az_res *r)
 	json_t *p = properties_of(r->doc), *sub;
 	size_t k;
 
+	if (r->kind == AZ_NEAR) {
+		return;
+	}
 	if (r->kind == AZ_IDENTITY) {
 		set_guid(c->rq->sim, p, "principalId");
 		set_guid(c->rq->sim, p, "clientId");
@@ -279,7 +282,8 @@ static void resource_put(struct az_call *c, enum az_kind kind, struct az_res *r)
 	const json_t *p;
 	bool made = !r;
 
-	if (!az_group_for_write(c) || !body_good(c, kind)) {
+	if (!az_group_for_write(c) || !body_good(c, kind) ||
+	    (kind == AZ_NEAR && !az_near_good(c))) {
 		return;
 	}
 	p = json_object_get(c->doc, "properties");
@@ -359,6 +363,12 @@ static bool in_use(struct az_call *c, const struct az_res *r)
 		    "delete all the "
 		    "resources within the subnet.",
 		    az_subnet_used(c->az, r));
+		return true;
+	}
+	if (r->kind == AZ_NEAR && az_near_user(c->az, r)) {
+		az_fail(c, 409, "OperationNotAllowed",
+		    "Proximity placement group %s cannot be deleted because it is in use by %s.",
+		    r->name, az_near_user(c->az, r)->id);
 		return true;
 	}
 	if (r->kind == AZ_NSG && group_used(c->az, r->id)) {

@@ -15,6 +15,7 @@ static const struct {
 	[AZ_VNET] = { "Microsoft.Network", "virtualNetworks" },
 	[AZ_NSG] = { "Microsoft.Network", "networkSecurityGroups" },
 	[AZ_IDENTITY] = { "Microsoft.ManagedIdentity", "userAssignedIdentities" },
+	[AZ_NEAR] = { "Microsoft.Compute", "proximityPlacementGroups" },
 };
 
 const char *az_kind_type(enum az_kind k)
@@ -170,6 +171,9 @@ json_t *az_view(struct sim *s, const struct az_res *r)
 	}
 	if (r->kind != AZ_IDENTITY) {
 		json_object_set_new(p, "provisioningState", json_string(r->state));
+	}
+	if (r->kind == AZ_NEAR) {
+		az_near_view(azure_of(s), r, p);
 	}
 	if (r->kind == AZ_NIC && r->owner) {
 		json_object_set_new(p, "virtualMachine", json_pack("{s:s}", "id", r->owner->id));

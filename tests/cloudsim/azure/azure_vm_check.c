@@ -566,7 +566,7 @@ bool az_vm_check(struct az_call *c, struct az_want *w)
 		return missing_fail(c, "properties");
 	}
 	return size_good(c, w) && spot_good(c, w) && disks_good(c, w) && os_good(c, w) &&
-	    network_good(c, w);
+	    network_good(c, w) && az_near_take(c, w->location);
 }
 
 /* ---- fields that may not change -------------------------------------------------------------- */
@@ -579,7 +579,7 @@ const char *az_changed(const json_t *before, const json_t *now, struct arena *a)
 		"properties.storageProfile.osDisk.createOption",
 		"properties.storageProfile.osDisk.name", "properties.evictionPolicy",
 		"properties.networkProfile.networkInterfaceConfigurations",
-		"properties.billingProfile" };
+		"properties.billingProfile", "properties.proximityPlacementGroup" };
 
 	for (size_t k = 0; k < ARRAY_LEN(fixed); k++) {
 		const json_t *x = member_at(before, fixed[k]), *y = member_at(now, fixed[k]);

@@ -71,6 +71,9 @@ static const struct {
 	{ "CreateKeyPair", ec2_create_key, LIMIT_CHANGE, false },
 	{ "ImportKeyPair", ec2_create_key, LIMIT_CHANGE, false },
 	{ "DeleteKeyPair", ec2_delete_key, LIMIT_CHANGE, false },
+	{ "CreatePlacementGroup", ec2_create_group, LIMIT_CHANGE, false },
+	{ "DescribePlacementGroups", ec2_describe_pgroups, LIMIT_READ, false },
+	{ "DeletePlacementGroup", ec2_delete_group, LIMIT_CHANGE, false },
 	{ "DescribeAccountAttributes", ec2_account_attributes, LIMIT_READ, false },
 };
 

@@ -51,7 +51,8 @@ ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describ
     ec2_describe_fleets, ec2_create_template, ec2_describe_templates, ec2_delete_template,
     ec2_describe_template_versions, ec2_stop, ec2_start, ec2_reboot, ec2_attribute,
     ec2_modify_attribute, ec2_console, ec2_describe_volumes, ec2_describe_tags, ec2_describe_nics,
-    ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes;
+    ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes, ec2_create_group,
+    ec2_describe_pgroups, ec2_delete_group;
 
 /* ec2_reserved.c: a launch's words about reservations, and the one that it uses up (NULL =
  * none). */
@@ -88,6 +89,7 @@ struct run {
 	const char *image, *type_name, *subnet, *zone_name, *zone_id, *token, *user_data, *market,
 	    *key_name;
 	const char *profile, *shutdown, *group;
+	const char *pgroup; /* placement group; NULL = none */
 	int64_t min, max, max_price, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
 	struct str user_data_raw;
@@ -132,6 +134,11 @@ void template_apply(struct ec2 *e);
 const char *template_under(struct ec2 *e, const char *id, const char *name, const char *version,
     struct form *f);
 void templates_free(struct aws_controls *c);
+
+/* ec2_group.c: the placement group of a launch, and whether its place fits; e->failed otherwise. */
+void group_read(struct ec2 *e, struct run *r);
+void group_resolve(struct ec2 *e, const struct run *r);
+void groups_free(struct aws_controls *c);
 
 /* ec2_request.c: open spot requests are looked at again. */
 void requests_wake(struct ec2 *e);

@@ -127,6 +127,9 @@ const char *form_hash(struct ec2 *e)
 void run_resolve(struct ec2 *e, struct run *r)
 {
 	find_pool(e, r);
+	if (!e->failed) {
+		group_resolve(e, r);
+	}
 	snprintf(r->hash, sizeof(r->hash), "%s", form_hash(e));
 	/* Zonal when a zone or subnet is named, else regional (EC2 devguide, "Ensuring
 	 * idempotency"). */
@@ -165,6 +168,7 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 	i->params_hash = dup_text(r->hash);
 	i->image = dup_text(r->image);
 	i->key_name = dup_text(r->key_name);
+	i->group = dup_text(r->pgroup);
 	i->reservation = dup_text(reservation);
 	i->subnet = dup_text(net_subnet(e->rq->arena, r->pool->zone));
 	i->security_group = dup_text(r->group);

@@ -193,8 +193,7 @@ static void read_ignored(struct ec2 *e)
 	static const char *const patterns[] = { "EbsOptimized", "Monitoring.Enabled",
 		"Placement.Tenancy", "CreditSpecification.*", "CpuOptions.*", "DisableApiStop",
 		"EnclaveOptions.*", "MaintenanceOptions.*", "PrivateDnsNameOptions.*",
-		"PrivateIpAddress", "Ipv6AddressCount", "NetworkInterface.*.NetworkCardIndex",
-		"NetworkInterface.*.DeleteOnTermination", "NetworkInterface.*.InterfaceType",
+		"PrivateIpAddress", "Ipv6AddressCount", "NetworkInterface.*.DeleteOnTermination",
 		"NetworkInterface.*.Description", "NetworkInterface.*.Ipv6AddressCount",
 		"HibernationOptions.*", "LicenseSpecification.*" };
 
@@ -203,37 +202,65 @@ static void read_ignored(struct ec2 *e)
 	}
 }
 
-/* Only the first interface exists here, but the vendor's refusals hold for all. */
-static void read_nics(struct ec2 *e)
+#define NICS_MAX 40
+
+/* One interface of the request; counts an EFA. used: places of those before, n of them. */
+static void read_nic(struct ec2 *e, const struct itype *t, const char *at, int64_t (*used)[2],
+    int n, int64_t *efas)
 {
 	struct arena *a = e->rq->arena;
+	const char *type = form_get(&e->form, arena_printf(a, "%sInterfaceType", at));
+	int64_t *place = used[n];
+
+	ec2_int(e, arena_printf(a, "%sDeviceIndex", at), 0, 14, 0, &place[1]);
+	ec2_int(e, arena_printf(a, "%sNetworkCardIndex", at), 0, t ? MAX(t->cards, 1) - 1 : 0, 0,
+	    &place[0]);
+	for (int k = 0; k < n; k++) {
+		if (used[k][0] == place[0] && used[k][1] == place[1]) {
+			ec2_fail(e, 400, "InvalidParameterValue",
+			    "Each network interface requires a unique device index.");
+		}
+	}
+	if (!type || str_same(type, "interface")) {
+		return;
+	}
+	if (!str_same(type, "efa") && !str_same(type, "efa-only")) {
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter InterfaceType is invalid.", type);
+	} else if (str_same(type, "efa-only") && place[0] == 0 && place[1] == 0) {
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "An EFA-only network interface cannot be the primary network interface.");
+	}
+	(*efas)++;
+}
+
+/* Only the first interface exists here, but the vendor's refusals hold for all. */
+static void read_nics(struct ec2 *e, const struct run *r)
+{
+	const struct itype *t =
+	    r->type_name ? market_type(e->sim->market, CLOUD_AWS, r->type_name) : NULL;
+	struct arena *a = e->rq->arena;
+	int64_t used[NICS_MAX][2], efas = 0;
 	bool public_ip = false;
 	int n = 0;
 
-	for (int k = 1; k <= 40; k++) {
+	for (int k = 1; k <= NICS_MAX; k++) {
 		const char *at = arena_printf(a, "NetworkInterface.%d.", k);
 
-		n += form_get(&e->form, arena_printf(a, "%sDeviceIndex", at)) != NULL;
+		if (form_get(&e->form, arena_printf(a, "%sDeviceIndex", at)) != NULL) {
+			read_nic(e, t, at, used, n++, &efas);
+		}
 		public_ip = form_get(&e->form, arena_printf(a, "%sAssociatePublicIpAddress", at)) ||
 		    public_ip;
+	}
+	if (t && efas > t->efa) {
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "EFA interfaces on %s: %lld of at most %d.", t->name, (long long)efas, t->efa);
 	}
 	if (n > 1 && public_ip) {
 		ec2_fail(e, 400, "InvalidParameterCombination",
 		    "The associatePublicIPAddress parameter cannot be specified when launching "
 		    "with multiple network interfaces.");
-	}
-}
-
-/* Groups of placement cannot be made here, so that none is known. */
-static void read_group(struct ec2 *e)
-{
-	const char *name = form_get(&e->form, "Placement.GroupName"),
-		   *id = form_get(&e->form, "Placement.GroupId");
-
-	if ((name && *name) || (id && *id)) {
-		ec2_fail(e, 400,
-		    name ? "InvalidPlacementGroup.Unknown" : "InvalidPlacementGroupId.NotFound",
-		    "The Placement Group '%s' is unknown.", name ? name : id);
 	}
 }
 
@@ -315,8 +342,8 @@ void run_read(struct ec2 *e, struct run *r)
 		    r->key_name);
 	}
 	read_profile(e, r);
-	read_nics(e);
-	read_group(e);
+	read_nics(e, r);
+	group_read(e, r);
 	r->shutdown = form_get(&e->form, "InstanceInitiatedShutdownBehavior");
 	if (r->token && strlen(r->token) > TOKEN_MAX) {
 		ec2_fail(e, 400, "InvalidParameterValue",

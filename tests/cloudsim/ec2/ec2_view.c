@@ -97,6 +97,7 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	x_open(b, "placement");
 	x_text(b, "availabilityZone", i->pool->zone->name);
 	x_text(b, "availabilityZoneId", i->pool->zone->id);
+	x_text(b, "groupName", i->group);
 	x_text(b, "tenancy", "default");
 	x_close(b, "placement");
 	network_xml(e, b, i);

@@ -83,6 +83,7 @@ struct gcp_vm {
 	unsigned label_version, metadata_version, tags_version;
 	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators, *affinity;
 	char *reservation; /* that it uses up; NULL = none */
+	char *policy; /* of placement; NULL = none */
 	const char *platform;
 	struct gcp_op *insert_op, *delete_op;
 	struct gcp_hang *hangs;
@@ -112,6 +113,7 @@ struct gcp {
 	struct gcp_disk *disks;
 	struct gcp_template *templates;
 	struct gcp_reserved *reserved; /* gcp_reserved.c */
+	struct gcp_policy *policies; /* gcp_policy.c */
 	struct gcp_hang *waits; /* operations.wait that are held */
 	struct gcp_quota *quotas;
 	size_t quotas_n;
@@ -268,6 +270,7 @@ struct gcp_want {
 	bool spot;
 	const json_t *props; /* Instance or InstanceProperties */
 	const struct gcp_reserved *reserved; /* that is used up; NULL = none */
+	const char *policy; /* of placement; NULL = none */
 	bool bulk;
 };
 /* gcp_reserved.c. take: by reservationAffinity; false: answered. */
@@ -278,6 +281,14 @@ void gcp_reserved_aggregated(struct gcp_call *c);
 /* POST /gcp/reservation */
 json_t *gcp_reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
 void gcp_reserved_free(struct sim *s);
+
+/* gcp_policy.c. take: by resourcePolicies; false: answered. */
+bool gcp_policy_take(struct gcp_call *c, struct gcp_want *w);
+void gcp_policy_insert(struct gcp_call *c);
+void gcp_policy_get(struct gcp_call *c);
+void gcp_policy_delete(struct gcp_call *c);
+void gcp_policies_aggregated(struct gcp_call *c);
+void gcp_policies_free(struct sim *s);
 
 bool gcp_name_valid(const char *name);
 bool gcp_metadata_check(struct gcp_call *c, const json_t *metadata);

@@ -406,7 +406,7 @@ bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where)
 	if (!check_machine(c, w, w->zone->name) || !check_scheduling(c, w)) {
 		return false;
 	}
-	if (!gcp_reserved_take(c, w)) {
+	if (!gcp_reserved_take(c, w) || !gcp_policy_take(c, w)) {
 		return false;
 	}
 	if (!w->spot && !w->reserved &&

@@ -30,6 +30,7 @@ static void cloud_free(struct sim *s)
 	gcp_disks_free(s);
 	gcp_templates_free(s);
 	gcp_reserved_free(s);
+	gcp_policies_free(s);
 	gcp_quotas_free(s);
 	gcs_free(s);
 	gcp_auth_free(s);

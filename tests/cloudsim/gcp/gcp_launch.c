@@ -187,6 +187,7 @@ static void inst_fill(struct gcp_call *c, const struct gcp_want *w, struct inst 
 	v->exists = true;
 	v->spot = w->spot;
 	v->scheduling = scheduling_shown(w);
+	v->policy = dup_text(w->policy);
 	v->affinity = json_deep_copy(json_object_get(w->props, "reservationAffinity"));
 	if (w->reserved) {
 		/* Reserved capacity is none of the pool's. */

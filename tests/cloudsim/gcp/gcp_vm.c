@@ -175,6 +175,12 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	if (v->affinity) {
 		json_object_set(o, "reservationAffinity", v->affinity);
 	}
+	if (v->policy) {
+		json_object_set_new(o, "resourcePolicies",
+		    json_pack("[s]",
+			gcp_link(a, "regions/%s/resourcePolicies/%s", i->pool->region->name,
+			    v->policy)));
+	}
 	put_labels(o, i);
 	if (v->accounts) {
 		json_object_set(o, "serviceAccounts", v->accounts);
@@ -292,6 +298,7 @@ void gcp_inst_free(struct inst *i)
 	json_decref(v->nics);
 	json_decref(v->affinity);
 	free(v->reservation);
+	free(v->policy);
 	free(v->maintenance);
 	free(v);
 	i->own = NULL;

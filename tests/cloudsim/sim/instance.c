@@ -457,7 +457,7 @@ static void inst_free(void *p)
 		i->hostname, i->image, i->key_name, i->user_data, i->reservation, i->subnet,
 		i->security_group, i->profile, i->shutdown_behaviour, i->account, i->sir,
 		i->sir_state, i->sir_code, i->sir_message, i->reason_code, i->reason_message,
-		i->reason, i->home, i->behaviour };
+		i->reason, i->home, i->behaviour, i->group };
 
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);

@@ -332,7 +332,7 @@ struct inst {
 	} *spans;
 	size_t spans_n;
 	/* AWS: the effect of interrupts, the root volume, DisableApiTermination */
-	char *behaviour;
+	char *behaviour, *group; /* group: of placement; NULL = none */
 	int64_t root_gib;
 	bool persistent, keep_root, guarded;
 };

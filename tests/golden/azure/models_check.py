@@ -172,9 +172,11 @@ def check_url(method, url):
 # ---- which model is it -----------------------------------------------------------------------
 
 VM = r"/resourceGroups/[^/]+/providers/Microsoft\.Compute/virtualMachines/[^/]+"
+NEAR = r"/resourceGroups/[^/]+/providers/Microsoft\.Compute/proximityPlacementGroups/[^/]+"
 MODELS = [  # method, end of the path, package, model of the request, of the reply
     ("PUT", VM, COMPUTE, "VirtualMachine", "VirtualMachine"),
     ("GET", VM, COMPUTE, None, "VirtualMachine"),
+    ("PUT", NEAR, COMPUTE, "ProximityPlacementGroup", "ProximityPlacementGroup"),
     ("GET", r"/providers/Microsoft\.Compute/virtualMachines", COMPUTE, None, "VirtualMachineListResult"),
     ("GET", r"/capacityReservations", COMPUTE, None, "CapacityReservationListResult"),
     ("GET", r"/locations/\w+/usages", COMPUTE, None, "ListUsagesResult"),

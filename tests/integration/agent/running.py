@@ -36,6 +36,21 @@ class Running(AgentCase):
         self.assertNotIn("AWS_SECRET_ACCESS_KEY", env)
         self.assertIn(f"{base}/work/code/main\n", text)
 
+    def test_nccl_of_several_nodes_uses_the_interface_of_the_rank(self):
+        self.agent.start()
+        self.job("env | sort", epoch=2, nodes={"count": 2, "rank": 1, "ips": ["192.0.2.1", "127.0.0.1"]},
+                 envs={"GLOO_SOCKET_IFNAME": "mine0"})
+        self.exited(epoch=2)
+        text = self.daemon.log("j1", 2)
+        self.assertIn(b"NCCL_SOCKET_IFNAME==lo\n", text)
+        self.assertIn(b"GLOO_SOCKET_IFNAME=mine0\n", text)     # the job's own
+
+    def test_a_job_of_one_node_gets_no_variables_of_nccl(self):
+        self.agent.start()
+        self.job("env | sort", epoch=3)
+        self.exited(epoch=3)
+        self.assertNotIn(b"_SOCKET_IFNAME", self.daemon.log("j1", 3))
+
     def test_a_job_finds_the_libraries_of_the_image(self):
         self.agent.more_env = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
         self.agent.start()

@@ -6,9 +6,11 @@ import os
 import re
 import signal
 import sys
+import xml.etree.ElementTree as ET
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support import e2e  # noqa: E402
+from clouds import GcsStore, call, must  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOB = """name: gang
@@ -69,6 +71,24 @@ class Gang:
         self.assertEqual([e for e in w.feed.events if e["event"] in ("ORPHAN", "ORPHAN_ENDED")], [])
         return j
 
+    def group_names(self, action, **form):
+        """Placement groups of AWS: those of the account, or of each machine."""
+        status, text = self.world.ec2(action, **form)
+        self.assertEqual(status, 200, text)
+        places = [e for e in ET.fromstring(text).iter() if e.tag.endswith("}placement")] or [ET.fromstring(text)]
+        return [e.text for p in places for e in p.iter() if e.tag.endswith("}groupName")]
+
+    def groups_of(self, ranks):
+        refs = sorted(self.world.node(a["node"])["ref"] for a in ranks)
+        return self.group_names("DescribeInstances", **{"InstanceId.%d" % k: r for k, r in enumerate(refs, 1)})
+
+    def left_behind_ends(self, ref, there):
+        """A sweep ends it by itself, a launch's longest time later."""
+        w = self.world
+        w.until("the empty group is listed", 60, lambda: ref in [i["ref"] for i in w.ctl_json("leaks")["items"]])
+        w.ctl("leaks", "end", ref)
+        w.until("the group is deleted", 60, lambda: not there())
+
     def plan_text(self, nodes=3):
         text = JOB.format(gpus=self.GPUS, train="s3://bucket/k", spot="true", steps=1, step_ms=1, meet="/", pause=1, more="", interval="never",
                           ours="    work: 2h", resources="")
@@ -100,7 +120,7 @@ class Gang:
 
 
 class OneLaunch(Gang, e2e.Case):
-    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": SETTINGS}
+    OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "settings": {**SETTINGS, "provider aws": {"efa": "on"}}}
 
     def tearDown(self):
         self.world.sim("DELETE", "/fault")
@@ -147,6 +167,19 @@ class OneLaunch(Gang, e2e.Case):
         self.assertIn("TOGETHER ON", out)
         self.assertEqual(plan["chosen"]["stays_micros"], best["total_micros"])
         self.assertTrue(3 * one["compute_micros"] / 2 < plan["chosen"]["cost_p50_micros"] <= plan["chosen"]["cost_p95_micros"])
+
+    def test_machines_of_network_tier_best_are_in_one_group_that_ends_after_them(self):
+        w = self.world
+        job = self.submit(steps=200, resources="  network_tier: best")
+        w.await_steps(job, 10)
+        groups = self.group_names("DescribePlacementGroups")
+        self.assertEqual(len(groups), 1)
+        self.assertEqual(self.groups_of(self.ranks(job, 1)), groups * 3)
+        self.assertRegex(w.ctl("job", "show", job), r"nodes +3, together in one zone, close to each other")
+        self.assertEqual(w.ctl_json("job", "show", job)["network_tier"], "best")
+        self.assertNotIn("pg/" + groups[0], [i["ref"] for i in w.ctl_json("leaks")["items"]])
+        self.finished(job, 200)
+        self.left_behind_ends("pg/" + groups[0], lambda: self.group_names("DescribePlacementGroups"))
 
     def test_one_machine_is_taken_and_all_go_on_elsewhere_from_the_same_step(self):
         w = self.world
@@ -294,13 +327,16 @@ class Elastic(Gang, e2e.Case):
         self.assertIn("rank 1 lost its machine", w.ctl("job", "why", job))
         self.assertEqual([r["outcome"] for r in w.job(job)["recoveries"]], ["recovered"] * len(w.job(job)["recoveries"]))
 
-    def test_a_machine_that_dies_is_replaced(self):
+    def test_a_machine_that_dies_is_replaced_close_to_the_others(self):
         w = self.world
-        job = self.submit(steps=250, interval="2s", pause=1, ours=self.OURS)
+        job = self.submit(steps=250, interval="2s", pause=1, ours=self.OURS, resources="  network_tier: best")
         w.await_job(job, "a whole checkpoint", 60, lambda j: j["checkpoint"])
         w.sim("POST", "/kill", {"instance": w.node(self.ranks(job, 1)[2]["node"])["ref"]})
         w.await_attempt(job, 2)
-        self.assertGreater(self.replaced(job, 2)[0]["steps_start"], 0)
+        second = self.replaced(job, 2)
+        self.assertGreater(second[0]["steps_start"], 0)
+        groups = self.groups_of(second)
+        self.assertEqual((len(groups), len(set(groups))), (3, 1), "the new machine is in another place")
         self.finished(job, 250, attempts=2)
 
     def test_a_place_that_refuses_gets_all_back(self):
@@ -321,11 +357,36 @@ class Google(Gang, e2e.Case):
     GPUS = "L4: 1"
     OPTIONS = {"providers": ("gcp",), "settings": SETTINGS, "store": "gs"}
 
+    def ask(self, path):
+        c = self.world.clouds
+        url = "%s/compute/v1/projects/%s/%s" % (c.urls["gcp"], c.creds["gcp"]["project"], path)
+        return must("GET %s" % path, call("GET", url, None, GcsStore.head(self.world.store)), 200)
+
+    def policies(self):
+        scopes = self.ask("aggregated/resourcePolicies")["items"].values()
+        return [p["name"] for s in scopes for p in s.get("resourcePolicies", [])]
+
     def test_three_nodes_by_one_launch(self):
+        before = self.launches()
         job = self.submit()
         self.finished(job, 60)
         self.ranks(job, 1)
-        self.assertEqual(self.launches(), (1, 0))
+        self.assertEqual((self.launches()[0] - before[0], self.launches()[1]), (1, 0))
+
+    def test_machines_of_network_tier_best_have_one_policy_that_ends_after_them(self):
+        w = self.world
+        job = self.submit(steps=200, resources="  network_tier: best")
+        w.await_steps(job, 10)
+        names = self.policies()
+        self.assertEqual(len(names), 1)
+        nodes = [w.node(a["node"]) for a in self.ranks(job, 1)]
+        for node in nodes:
+            vm = self.ask("zones/%s/instances/%s" % tuple(node["ref"].split("/")))
+            self.assertEqual([p.split("/")[-1] for p in vm["resourcePolicies"]], names)
+        ref = "%s/resourcePolicies/%s" % (nodes[0]["pool"]["region"], names[0])
+        self.assertNotIn(ref, [i["ref"] for i in w.ctl_json("leaks")["items"]])
+        self.finished(job, 200)
+        self.left_behind_ends(ref, self.policies)
 
 
 class SingleLaunches(Gang, e2e.Case):
@@ -341,6 +402,26 @@ class SingleLaunches(Gang, e2e.Case):
         self.finished(job, 60)
         self.ranks(job, 1)
         self.assertEqual((self.launches()[0], self.launches()[1] - before[1]), (0, 3))
+
+    def nears(self):
+        """Proximity placement groups, with the machines in each."""
+        c = self.world.clouds
+        url = "%s/subscriptions/%s/providers/Microsoft.Compute/proximityPlacementGroups?api-version=2024-03-01" % (
+            c.urls["azure"], c.creds["azure"]["subscription_id"])
+        head = {"Authorization": "Bearer " + c.azure_token("https://management.azure.com")}
+        got = must("GET proximityPlacementGroups", call("GET", url, None, head), 200)
+        return {p["name"]: [vm["id"].split("/")[-1] for vm in p["properties"]["virtualMachines"]] for p in got["value"]}
+
+    def test_machines_of_network_tier_best_have_one_placement_group_that_ends_after_them(self):
+        w = self.world
+        job = self.submit(steps=200, resources="  network_tier: best")
+        w.await_steps(job, 10)
+        self.assertEqual(len(self.nears()), 1)
+        (name, machines), = self.nears().items()
+        self.assertEqual(sorted(machines), sorted(w.node(a["node"])["ref"] for a in self.ranks(job, 1)))
+        self.assertNotIn(name, [i["ref"] for i in w.ctl_json("leaks")["items"]])
+        self.finished(job, 200)
+        self.left_behind_ends(name, self.nears)
 
     def test_two_of_three_are_held_no_longer_than_the_hold(self):
         w = self.world

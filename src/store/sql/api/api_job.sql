@@ -129,10 +129,10 @@ WHERE (SELECT count(*) FROM job a, job b WHERE $2 IS NULL AND $2 IS NOT NULL) = 
 --   fleet_id int8?, epoch int4, priority int4, num_nodes int4, created_us int8, queued_us int8,
 --   started_us int8?, ended_us int8?, deadline_us int8?, cancel_us int8?, steps_done int8,
 --   steps_total int8, restarts int4, reason text, why text, cost_micros int8, source_text text,
---   not_before_us int8?, queue text?, saves bool, plain bool
+--   not_before_us int8?, queue text?, network_tier text, saves bool, plain bool
 -- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
 --   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
---   reason, why, cost$, source, -, queue*, -, -
+--   reason, why, cost$, source, -, queue*, network_tier, -, -
 -- writes: no
 SELECT j.id, j.name, j.state, j.owner, j.team, j.project, j.class, j.fleet_id, j.epoch, j.priority,
 	j.num_nodes, j.created_us,
@@ -144,6 +144,7 @@ SELECT j.id, j.name, j.state, j.owner, j.team, j.project, j.class, j.fleet_id, j
 	CASE WHEN j.state = 'QUEUED' THEN (SELECT json_build_object('position', w.pos,
 		'effective_priority', w.effective, 'why', w.why)::text
 		FROM job_queue w WHERE w.job_id = j.id) END,
+	coalesce(j.spec->>'network_tier', 'standard'),
 	coalesce(j.spec #>> '{checkpoint,path}', '') <> '', j.epoch = 0 AND j.budget_micros IS NULL
 		AND j.checkpoint_id IS NULL
 FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
@@ -162,8 +163,8 @@ FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
 --   int8?, effective_us int8?, source text?, node_id int8?, market text?, attempts int8,
 --   interruptions int8, cost_micros int8, checkpoint_id int8?, checkpoint_steps int8?,
 --   checkpoint_bytes int8?, checkpoint_us int8?, attempts_list text, recoveries text, checkpoints
---   text, source_text text, lost_steps int8, not_before_us int8?, queue text?, budget text?, saves
---   bool
+--   text, source_text text, lost_steps int8, not_before_us int8?, queue text?, budget text?,
+--   network_tier text, saves bool
 -- json: id#j, name, state, owner, team, project, class, fleet#f, epoch, priority, num_nodes,
 --   created@, queued@, started@, ended@, deadline@, cancel@, steps_done, steps_total, restarts,
 --   reason, why, pool{id#p, provider, region, zone, zone_name, instance_type, market, gpu, gpus%,
@@ -171,7 +172,7 @@ FROM job j WHERE j.id = ANY ((SELECT $1)::int8[])
 --   price_why, observed@age, effective@, source}, node#n, market, attempts, interruptions, cost$,
 --   checkpoint{id#c, steps, bytes, committed@}, attempts_list*, recoveries*, checkpoints*, source,
 --   lost_steps,
---   -, queue*, budget*, -
+--   -, queue*, budget*, network_tier, -
 -- writes: no
 SELECT d.*,
 	CASE WHEN d.epoch = 0 THEN '[]' ELSE (SELECT coalesce(json_agg(a.doc ORDER BY a.epoch,
@@ -195,6 +196,7 @@ SELECT d.*,
 	CASE WHEN j.budget_micros IS NOT NULL THEN (SELECT json_build_object('limit$', j.budget_micros, 'spent$', s.micros,
 		'left$', j.budget_micros - s.micros, 'needs$', CASE WHEN j.state = 'PARKED' THEN j.park_need_micros END)::text
 		FROM job_spent(j.id, $2) s (micros)) END,
+	coalesce(j.spec->>'network_tier', 'standard'),
 	coalesce(j.spec #>> '{checkpoint,path}', '') <> ''
 FROM job j JOIN job_shown d ON d.id = j.id WHERE j.id = ANY ((SELECT $1)::int8[])
 

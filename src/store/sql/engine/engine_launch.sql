@@ -5,7 +5,8 @@
 -- rows of a launch move together, in the order of their ids.
 
 -- Returns the first `most` launches of each provider, so a slow provider delays no other. Column
--- rests: the launch was never sent, and its pool has refused since the decision.
+-- rests: the launch was never sent, and its pool has refused since the decision. Column together:
+-- the machines of the gang are placed close to each other (network_tier: best).
 --
 -- Nodes never sent, of one pool and price cap, are launched in sets if their provider takes sets of
 -- up to most_set machines. Column equal: at most want nodes, with ids from id to last_id. Rows of a
@@ -18,7 +19,7 @@
 --   provider text, region text, zone text, zone_name text, instance_type text, market market,
 --   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text,
 --   token text, name text, price_cap_micros int8, tries int4, fresh bool, job_id int8?,
---   unsure bool, rests bool
+--   unsure bool, rests bool, together bool
 -- writes: no
 WITH w AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id,
@@ -55,7 +56,9 @@ SELECT n.id, d.last_id, d.want, d.equal, d.torn, n.set_id IS NOT NULL, n.gang_id
 		AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN') AS unsure,
 	d.line > $2 AND n.launch_sent_us IS NULL AND n.job_id IS NOT NULL AND n.gang_id IS NULL
 		AND n.replaces_id IS NULL AND EXISTS (SELECT FROM pool_cool c WHERE c.pool_id = n.pool_id
-			AND c.until_us > $1 AND c.at_us > n.created_us AND c.rc <> 'reclaimed') AS rests
+			AND c.until_us > $1 AND c.at_us > n.created_us AND c.rc <> 'reclaimed') AS rests,
+	n.gang_id IS NOT NULL AND EXISTS (SELECT FROM job j WHERE j.id = n.job_id
+		AND j.spec->>'network_tier' = 'best') AS together
 FROM d JOIN node n ON n.id = d.id JOIN pool p ON p.id = n.pool_id
 WHERE d.i <= $2 ORDER BY d.id
 

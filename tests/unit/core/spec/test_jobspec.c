@@ -182,6 +182,7 @@ static const struct {
 	{ "run: x\nnum_nodes: 2\nconfig: {spotctl: {fleet: f}}\n",
 	    "leave config.spotctl.fleet out" },
 	{ "run: x\nnum_nodes: 2\nconfig: {spotctl: {elastic: shrink}}\n", "must be replace" },
+	{ "run: x\nnum_nodes: 2\nresources: {network_tier: fast}\n", "must be best or standard" },
 	{ "run: x\nconfig: {spotctl: {elastic: replace}}\n", "set num_nodes" },
 	{ "run: x\nworkdir: .\n", "file_mounts" },
 	{ "run: x\nrun: y\n", "line 2" },

@@ -112,6 +112,22 @@ static void an_elastic_gang_survives_the_database(void **state UNUSED)
 	assert_false(spec_parse(a, "run: x\nconfig: {spotctl: {elastic: }}\n")->elastic);
 }
 
+static void a_network_tier_is_the_jobs_and_survives_the_database(void **state UNUSED)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct job_spec *back = NULL,
+			*s = spec_parse(a,
+			    "run: x\nnum_nodes: 2\nresources: {any_of: [{infra: aws, network_tier: "
+			    "best}, {infra: gcp}]}\n");
+	AUTO(json) json_t *j = jobspec_to_json(s);
+	struct spot_err err;
+
+	assert_int_equal(jobspec_from_json(a, j, &back, &err), SPOT_OK);
+	assert_true(back->together);
+	assert_false(spec_parse(a, "run: x\nresources: {network_tier: standard}\n")->together);
+	assert_false(spec_parse(a, "run: x\nresources: {network_tier: }\n")->together);
+}
+
 static void keys_without_a_value_change_nothing(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -224,6 +240,7 @@ int main(void)
 		cmocka_unit_test(at_most_thirty_two_accelerators_are_named),
 		cmocka_unit_test(truth_has_two_spellings_and_may_be_left_out),
 		cmocka_unit_test(an_elastic_gang_survives_the_database),
+		cmocka_unit_test(a_network_tier_is_the_jobs_and_survives_the_database),
 		cmocka_unit_test(keys_without_a_value_change_nothing),
 		cmocka_unit_test(times_are_moments_or_durations),
 		cmocka_unit_test(a_save_interval_is_ours_the_jobs_or_never),

@@ -61,6 +61,8 @@ static const char *const fixed_image[] = { "ami", "ami-0fed", "instance_profile"
 	"arn:aws:iam::123456789012:instance-profile/spot-node", "security_groups.us-east-1", "sg-1",
 	NULL };
 static const char *const fixed_amis[] = { "ami", "ami-0fed", "reservations", "on", NULL };
+static const char *const efa_on[] = { "ami", "ami-0fed", "efa", "on", "subnet.use1-az4",
+	"subnet-0123", "security_groups.us-east-1", "sg-1", NULL };
 static const char *const everything[] = { "reservations", "on", "interruption_queue.us-east-1",
 	"https://sqs.us-east-1.amazonaws.com/123456789012/spotbroker-interruptions", NULL };
 static const char *const env_web[] = { "AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/broker",
@@ -111,6 +113,24 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_LAUNCH_GANG,
 	    .settings = fixed_amis,
 	    GOLDEN_ARGS(spot_launch_gang, .common = { LAUNCH(SPOT) }, .want = 3) },
+	{ .name = "launch_together",
+	    .verb = DRIVE_LAUNCH_GANG,
+	    .settings = fixed_amis,
+	    GOLDEN_ARGS(spot_launch_gang, .common = { LAUNCH(SPOT), .together = "brk-7f3a-g7" },
+		.want = 3) },
+	{ .name = "launch_together_again",
+	    .verb = DRIVE_LAUNCH_GANG,
+	    .settings = fixed_amis,
+	    GOLDEN_ARGS(spot_launch_gang, .common = { LAUNCH(SPOT), .together = "brk-7f3a-g7" },
+		.want = 3) },
+	{ .name = "launch_efa",
+	    .verb = DRIVE_LAUNCH_GANG,
+	    .settings = efa_on,
+	    GOLDEN_ARGS(spot_launch_gang, .common = { LAUNCH(SPOT), .together = "brk-7f3a-g7" },
+		.want = 3) },
+	{ .name = "terminate_group",
+	    .verb = DRIVE_TERMINATE,
+	    GOLDEN_ARGS(spot_terminate, HERE, .zone = "", .ref = "pg/brk-7f3a-g3") },
 	{ .name = "launch_reserved",
 	    .verb = DRIVE_LAUNCH,
 	    .settings = fixed_amis,

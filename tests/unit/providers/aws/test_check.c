@@ -28,6 +28,7 @@
 	    TRY_DRY("DescribeInstanceTypeOfferings"), TRY_DRY("DescribeSpotPriceHistory"), \
 	    TRY_DRY("DescribeSpotInstanceRequests"), TRY_DRY("DescribeInstanceStatus")
 #define SCORES TRY_DRY("GetSpotPlacementScores")
+#define GROUPS TRY_DRY("CreatePlacementGroup"), TRY_DRY("DescribePlacementGroups")
 #define PRICES \
 	{ \
 		.has = { "\"MaxResults\":1" }, .status = 200, .reply = "{\"PriceList\":[\"{}\"]}" \
@@ -99,7 +100,8 @@ static void everything_in_order_is_found_so(void **state)
 				 .mutating = -1,
 				 .status = 412,
 				 .reply = DRY },
-			     READ_ALL, SCORES, PRICES, { .status = 200, .reply = QUOTAS("64.0") }),
+			     READ_ALL, SCORES, GROUPS, PRICES,
+			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	for (size_t i = 0; i < c.n; i++) {
 		bool unknown = strcmp(c.items[i].name, "quota P6/Spot") == 0;
@@ -110,7 +112,7 @@ static void everything_in_order_is_found_so(void **state)
 	}
 	assert_string_equal(item_find(&c, "credentials")->words, "account 123456789012");
 	assert_non_null(strstr(item_find(&c, "quota G/Spot")->words, "64 vCPUs"));
-	assert_int_equal(c.n, 19);
+	assert_int_equal(c.n, 21);
 	drive_fini(&d);
 }
 
@@ -142,6 +144,11 @@ static void refusals_are_listed_item_by_item(void **state)
 			     { .has = { "GetSpotPlacementScores" },
 				 .status = 403,
 				 .reply = FORBIDDEN },
+			     { .has = { "CreatePlacementGroup", "Strategy=cluster", "DryRun=true" },
+				 .mutating = -1,
+				 .status = 403,
+				 .reply = FORBIDDEN },
+			     TRY_DRY("DescribePlacementGroups"),
 			     { .status = 400,
 				 .reply =
 				     "{\"__type\":\"AccessDeniedException\",\"message\":\"no\"}" },
@@ -155,6 +162,8 @@ static void refusals_are_listed_item_by_item(void **state)
 	/* A policy for tagged machines refuses a made-up one: that says nothing. */
 	assert_int_equal(item_find(&c, "terminate")->state, SPOT_CHECK_UNTESTED);
 	assert_int_equal(item_find(&c, "placement scores")->state, SPOT_CHECK_WARN);
+	assert_int_equal(item_find(&c, "placement group")->state, SPOT_CHECK_WARN);
+	assert_non_null(strstr(item_find(&c, "placement group")->fix, "network_tier: best"));
 	assert_int_equal(item_find(&c, "on-demand prices")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item_find(&c, "quota G/Spot")->state, SPOT_CHECK_BAD);
 	for (size_t i = 0; i < c.n; i++) {
@@ -174,7 +183,7 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 	keyed_init(&d, wrong);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 200, .reply = NONE_ENDED }, TRY_DRY("TerminateInstances"),
-			     READ_ALL, TRY_DRY("DescribeCapacityReservations"), PRICES,
+			     READ_ALL, TRY_DRY("DescribeCapacityReservations"), GROUPS, PRICES,
 			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
@@ -193,7 +202,7 @@ static void an_endpoint_that_does_not_know_dry_runs_is_found_out(void **state)
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 200, .reply = "<RunInstancesResponse/>" },
 			     TRY_DRY("RunInstances"), { .status = 200, .reply = NONE_ENDED },
-			     TRY_DRY("TerminateInstances"), READ_ALL, SCORES, PRICES,
+			     TRY_DRY("TerminateInstances"), READ_ALL, SCORES, GROUPS, PRICES,
 			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
@@ -213,7 +222,7 @@ static void no_pool_means_no_launch_to_try(void **state)
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 503, .reply = EC2_XML("RequestLimitExceeded", "m") },
 			     { .status = 200, .reply = NONE_ENDED }, TRY_DRY("TerminateInstances"),
-			     READ_ALL, SCORES, PRICES,
+			     READ_ALL, SCORES, GROUPS, PRICES,
 			     { .has = { "\"VisibilityTimeout\":0", "\"WaitTimeSeconds\":0" },
 				 .status = 400,
 				 .reply = "{\"__type\":\"com.amazonaws.sqs#QueueDoesNotExist\","

@@ -62,6 +62,121 @@ static void a_gang_is_one_request_for_all_or_none(void **state)
 	drive_fini(&d);
 }
 
+#define GROUP_MADE \
+	"<CreatePlacementGroupResponse><placementGroup><groupName>brk-i-1-g7</groupName>" \
+	"<state>pending</state></placementGroup></CreatePlacementGroupResponse>"
+#define GROUP_READ(strategy, install, state) \
+	"<DescribePlacementGroupsResponse><placementGroupSet><item>" \
+	"<groupName>brk-i-1-g7</groupName><strategy>" strategy "</strategy><state>" state \
+	"</state><tagSet><item><key>spotbroker:install</key><value>" install \
+	"</value></item></tagSet></item></placementGroupSet></DescribePlacementGroupsResponse>"
+#define THREE RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "16"))
+
+static struct spot_launch_gang together_args(void)
+{
+	struct spot_launch_gang g = gang_args(3);
+
+	g.common.together = "brk-i-1-g7";
+	return g;
+}
+
+static void a_gang_that_is_placed_together_makes_its_group_first(void **state)
+{
+	struct spot_launch_gang g = together_args();
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .has = { "Action=CreatePlacementGroup", "GroupName=brk-i-1-g7",
+				   "Strategy=cluster", "ResourceType=placement-group",
+				   "Key=spotbroker%3Ainstall", "Value=i-1" },
+				 .mutating = -1,
+				 .status = 200,
+				 .reply = GROUP_MADE },
+			     { .has = { "Action=RunInstances", "Placement.GroupName=brk-i-1-g7",
+				   "MinCount=3&MaxCount=3" },
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = THREE }),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 3);
+	drive_fini(&d);
+}
+
+/* A repeat, or the launch of a lost rank: the group is read before it is used. */
+static void a_group_that_is_there_is_read_first(void **state)
+{
+	static const struct {
+		const char *reply;
+		enum spot_rc rc;
+		const char *words;
+	} bad[] = {
+		{ GROUP_READ("spread", "i-1", "available"), SPOT_CONFIG, "not ours" },
+		{ GROUP_READ("cluster", "other", "available"), SPOT_CONFIG, "not ours" },
+		{ GROUP_READ("cluster", "i-1", "deleting"), SPOT_UNAVAILABLE, "is deleting" },
+	};
+	struct spot_launch_gang g = together_args();
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .status = 400,
+				 .reply = EC2_XML("InvalidPlacementGroup.Duplicate", "m") },
+			     { .has = { "Action=DescribePlacementGroups",
+				   "GroupName.1=brk-i-1-g7" },
+				 .status = 503,
+				 .reply = EC2_XML("RequestLimitExceeded", "m") },
+			     { .has = { "Action=DescribePlacementGroups" },
+				 .status = 200,
+				 .reply = GROUP_READ("cluster", "i-1", "available") },
+			     { .has = { "Placement.GroupName=brk-i-1-g7" },
+				 .status = 200,
+				 .reply = THREE }),
+	    SPOT_DONE);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		failed_with(&d,
+		    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			{ .status = 400, .reply = EC2_XML("InvalidPlacementGroup.Duplicate", "m") },
+			{ .status = 200, .reply = bad[i].reply }),
+		    bad[i].rc, bad[i].words);
+	}
+	drive_fini(&d);
+}
+
+static void a_group_that_cannot_be_made_launches_nothing(void **state)
+{
+	struct spot_launch_gang g = together_args();
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, image);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 400, .reply = EC2_XML("PlacementGroupLimitExceeded", "500") }),
+	    SPOT_QUOTA, "500");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, { .status = 200, .reply = GROUP_MADE },
+		{ .status = 400, .reply = EC2_XML("InvalidPlacementGroup.Unknown", "m") }),
+	    SPOT_UNAVAILABLE, NULL);
+	/* A reservation outside the group refuses it. */
+	g.common.key.market = SPOT_MARKET_RESERVED;
+	drive_fini(&d);
+	keyed_init(&d, reserving);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .status = 200,
+				 .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "4", "default",
+						  "active"),
+				     "") },
+			     { .has = { "Action=RunInstances" },
+				 .hasnt = { "Placement.GroupName" },
+				 .status = 200,
+				 .reply = THREE }),
+	    SPOT_DONE);
+	drive_fini(&d);
+}
+
 /* A repeat may find some ended: their lives are billed, so they are reported and nothing is given
  * back here. */
 static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
@@ -380,6 +495,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gang_is_one_request_for_all_or_none),
+		cmocka_unit_test(a_gang_that_is_placed_together_makes_its_group_first),
+		cmocka_unit_test(a_group_that_is_there_is_read_first),
+		cmocka_unit_test(a_group_that_cannot_be_made_launches_nothing),
 		cmocka_unit_test(a_gang_of_which_some_ended_is_told_as_it_is),
 		cmocka_unit_test(a_gang_that_is_not_told_whole_is_unknown),
 		cmocka_unit_test(a_set_is_one_request_for_as_many_as_there_are),

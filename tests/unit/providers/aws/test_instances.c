@@ -10,6 +10,19 @@
 	"<DescribeInstancesResponse><reservationSet><item><instancesSet>" items \
 	"</instancesSet></item></reservationSet>" token "</DescribeInstancesResponse>"
 
+#define GROUP(name, install, state) \
+	"<item><groupName>" name "</groupName><strategy>cluster</strategy><state>" state \
+	"</state><groupId>pg-1</groupId><tagSet><item><key>spotbroker:install</" \
+	"key><value>" install "</value></item></tagSet></item>"
+#define GROUPS(items) \
+	"<DescribePlacementGroupsResponse><placementGroupSet>" items \
+	"</placementGroupSet></DescribePlacementGroupsResponse>"
+#define NO_GROUPS \
+	{ \
+		.has = { "Action=DescribePlacementGroups" }, .mutating = -1, .status = 200, \
+		.reply = GROUPS("") \
+	}
+
 static void lists_follow_pages_until_the_token_is_absent_or_empty(void **state)
 {
 	static const char *const ends[] = { "", "<nextToken/>", "<nextToken></nextToken>" };
@@ -39,6 +52,7 @@ static void lists_follow_pages_until_the_token_is_absent_or_empty(void **state)
 			    .status = 200,
 			    .reply = PAGE(ITEM("i-2", "48"), "<nextToken>c</nextToken>") },
 			{ .has = { "NextToken=c" }, .status = 200, .reply = last },
+			NO_GROUPS,
 		};
 		keyed_init(&d, NULL);
 		drive_script(&d, script, ARRAY_LEN(script));
@@ -103,6 +117,87 @@ static void oversized_replies_do_no_harm(void **state)
 	t.reply = deep;
 	drive_script(&d, &t, 1);
 	failed_with(&d, drive_run(&d, DRIVE_LIST, &a), SPOT_BAD_REPLY, NULL);
+	drive_fini(&d);
+}
+
+static bool refs_have(const struct spot_list *a, const char *ref)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (strcmp(a->found[i].ref, ref) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+#define IN_GROUP(id, code, name) \
+	"<item><instanceId>" id "</instanceId><instanceState><code>" code \
+	"</code></instanceState><placement><groupName>" name "</groupName></placement></item>"
+
+/* A group is in use until the last of its machines has terminated. */
+static void a_list_tells_of_groups_without_a_machine(void **state)
+{
+	struct spot_list a = { .region = "us-east-1", .install = "x" };
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a,
+			     { .status = 200,
+				 .reply = PAGE(IN_GROUP("i-1", "16", "brk-x-g1")
+						   IN_GROUP("i-2", "32", "brk-x-g2")
+						       IN_GROUP("i-3", "48", "brk-x-g3"),
+				     "") },
+			     { .has = { "Action=DescribePlacementGroups",
+				   "Filter.1.Name=tag%3Aspotbroker%3Ainstall&Filter.1.Value.1=x" },
+				 .status = 503,
+				 .reply = EC2_XML("RequestLimitExceeded", "m") }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 3); /* the groups wait for the next list */
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a,
+			     { .status = 200,
+				 .reply = PAGE(IN_GROUP("i-1", "16", "brk-x-g1")
+						   IN_GROUP("i-2", "32", "brk-x-g2")
+						       IN_GROUP("i-3", "48", "brk-x-g3"),
+				     "") },
+			     { .status = 200,
+				 .reply = GROUPS(GROUP("brk-x-g1", "x", "available")
+					 GROUP("brk-x-g2", "x", "available") GROUP("brk-x-g3", "x",
+					     "available") GROUP("brk-x-g4", "x", "deleting")
+					     GROUP("brk-y-g5", "y", "available")) }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 4);
+	assert_true(refs_have(&a, "pg/brk-x-g3"));
+	assert_true(a.found[3].leftover);
+	assert_string_equal(a.found[3].install, "x");
+	drive_fini(&d);
+}
+
+static void a_left_group_is_deleted_by_its_ref(void **state)
+{
+	struct spot_terminate a = { .region = "us-east-1", .zone = "", .ref = "pg/brk-x-g3" };
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
+			     { .has = { "Action=DeletePlacementGroup", "GroupName=brk-x-g3" },
+				 .hasnt = { "TerminateInstances" },
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = "<DeletePlacementGroupResponse><return>true</return>"
+					  "</DeletePlacementGroupResponse>" }),
+	    SPOT_DONE);
+	assert_int_equal(a.after.state, SPOT_INSTANCE_GONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
+			     { .status = 400,
+				 .reply = EC2_XML("InvalidPlacementGroup.Unknown", "m") }),
+	    SPOT_DONE);
+	assert_string_equal(a.after.raw_state, SPOT_NOT_FOUND_STATE);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &a,
+		{ .status = 400, .reply = EC2_XML("InvalidPlacementGroup.InUse", "in use") }),
+	    SPOT_CONFLICT, "in use");
 	drive_fini(&d);
 }
 
@@ -376,6 +471,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_follow_pages_until_the_token_is_absent_or_empty),
+		cmocka_unit_test(a_list_tells_of_groups_without_a_machine),
+		cmocka_unit_test(a_left_group_is_deleted_by_its_ref),
 		cmocka_unit_test(a_page_token_that_repeats_ends_the_call),
 		cmocka_unit_test(replies_of_the_wrong_shape_are_bad_replies),
 		cmocka_unit_test(oversized_replies_do_no_harm),

@@ -86,6 +86,40 @@ static void states_are_read_from_provisioning_and_power(void **state)
 	drive_fini(&d);
 }
 
+#define GROUP_OF(name) \
+	"{\"id\":\"" SUB "/resourceGroups/" name "\",\"name\":\"" name \
+	"\",\"location\":\"eastus2\",\"tags\":{\"spotbroker-install\":\"7f3a\"}," \
+	"\"properties\":{\"provisioningState\":\"Succeeded\"}}"
+#define IN_GROUP(name) \
+	",\"proximityPlacementGroup\":{\"id\":\"" SUB "/resourceGroups/" name \
+	"/providers/Microsoft.Compute/proximityPlacementGroups/" name "\"}"
+
+/* Its machines are in resource groups of their own: the one that keeps them close has none. */
+static void a_placement_group_is_left_over_when_no_machine_refers_to_it(void **state)
+{
+	struct spot_list a = { .region = "eastus2", .install = "7f3a" };
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a,
+			     { .status = 200,
+				 .reply = LIST(GROUP
+				     "," GROUP_OF("spotbroker-brk-7f3a-g7-eastus2") "," GROUP_OF(
+					 "spotbroker-brk-7f3a-g8-eastus2")) },
+			     { .status = 200,
+				 .reply = LIST(VM("Succeeded",
+				     IN_GROUP("SPOTBROKER-brk-7f3a-g7-eastus2"))) }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 2);
+	for (size_t i = 0; i < a.n; i++) {
+		assert_string_equal(a.found[i].ref,
+		    a.found[i].leftover ? "spotbroker-brk-7f3a-g8-eastus2" : LEASE);
+	}
+	assert_int_not_equal(a.found[0].leftover, a.found[1].leftover);
+	drive_fini(&d);
+}
+
 static void many_are_described_by_one_list(void **state)
 {
 	static const char *const refs[] = { LEASE, "spotbroker-b", "spotbroker-c", "spotbroker-d",
@@ -353,6 +387,7 @@ int main(void)
 		cmocka_unit_test(states_are_read_from_provisioning_and_power),
 		cmocka_unit_test(a_machine_that_found_no_room_says_so_later_too),
 		cmocka_unit_test(many_are_described_by_one_list),
+		cmocka_unit_test(a_placement_group_is_left_over_when_no_machine_refers_to_it),
 		cmocka_unit_test(unknown_machines_are_absent_and_odd_answers_are_not),
 		cmocka_unit_test(another_installations_machine_is_not_found),
 		cmocka_unit_test(without_a_name_the_token_in_the_tags_is_looked_for),

@@ -37,6 +37,53 @@ static struct spot_launch launch_args(void)
 		.install = "7f3a" };
 }
 
+#define NEAR "spotbroker-brk-7f3a-g7-eastus2"
+#define NEAR_ID \
+	SUB "/resourceGroups/" NEAR "/providers/Microsoft.Compute/proximityPlacementGroups/" NEAR
+#define NEAR_GROUP_URL ARM SUB "/resourcegroups/" NEAR "?api-version=2021-04-01"
+#define NEAR_MADE \
+	{ .method = "PUT", \
+		.url = NEAR_GROUP_URL, \
+		.mutating = -1, \
+		.has = { "\"spotbroker-install\":\"7f3a\"" }, \
+		.hasnt = { "spotbroker-token" }, \
+		.status = 201, \
+		.reply = "{\"id\":\"g\"}" }, \
+	{ \
+		.method = "PUT", .url = ARM NEAR_ID "?api-version=2024-03-01", .mutating = -1, \
+		.has = { "\"proximityPlacementGroupType\":\"Standard\"" }, .status = 201, \
+		.reply = "{\"id\":\"" NEAR_ID "\"}" \
+	}
+
+/* Each machine of a gang makes it: the repeats change nothing. */
+static void a_machine_that_is_placed_together_makes_the_place_first(void **state)
+{
+	struct spot_launch a = launch_args();
+	struct drive d;
+
+	(void)state;
+	a.together = "brk-7f3a-g7";
+	keyed_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, NEAR_MADE, MADE,
+			     { .url = VM_URL,
+				 .has = { "\"proximityPlacementGroup\":{\"id\":\"" NEAR_ID "\"}" },
+				 .status = 200,
+				 .reply = VM("Succeeded", "") }),
+	    SPOT_DONE);
+	assert_string_equal(a.instance.ref, LEASE);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{ .url = NEAR_GROUP_URL,
+		    .status = 409,
+		    .reply = ERROR("ResourceGroupBeingDeleted", "m") }),
+	    SPOT_UNAVAILABLE, "ResourceGroupBeingDeleted");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+		{ .status = 403, .reply = ERROR("AuthorizationFailed", "no permission") }),
+	    SPOT_DENIED, "no permission");
+	drive_fini(&d);
+}
+
 static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 {
 	static const struct spot_tag odd[] = { { "a<b", "y" } },
@@ -424,6 +471,7 @@ static void a_machine_that_failed_by_itself_tells_why(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_machine_that_is_placed_together_makes_the_place_first),
 		cmocka_unit_test(requests_that_cannot_be_right_are_refused_unsent),
 		cmocka_unit_test(a_missing_setting_is_asked_for_by_name),
 		cmocka_unit_test(spot_and_on_demand_differ_where_they_must),

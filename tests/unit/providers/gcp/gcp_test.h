@@ -29,10 +29,13 @@
 	"/machineTypes/" \
 	"g2-standard-4\",\"labels\":{\"spotbroker-install\":\"7f3a\",\"spotbroker-token\":" \
 	"\"" token "\"}}"
-#define NO_DISKS \
+#define NO_POLICIES \
 	{ \
-		.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}" \
+		.status = 200, .reply = "{\"kind\":\"compute#resourcePolicyAggregatedList\"}" \
 	}
+/* A list goes on with the disks and policies that machines left. */
+#define NO_DISKS \
+	{ .status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}" }, NO_POLICIES
 
 /* A token of the metadata server, for all that do not test auth. */
 #define GOLDEN_TOKEN "ya29.golden-access-token"

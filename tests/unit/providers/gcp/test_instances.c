@@ -59,7 +59,8 @@ static void disks_without_a_machine_are_left_over(void **state)
 			     "\":{\"disks\":[{\"id\":\"5\",\"zone\":\"" LINK "/zones/" ZONE
 			     "\",\"labels\":{\"spotbroker-install\":\"7f3a\"},\"status\":\"READY\"}"
 			     ",{\"id\":\"6\",\"zone\":"
-			     "\"" ZONE "\",\"users\":[\"x\"],\"status\":\"READY\"}]}}}" }),
+			     "\"" ZONE "\",\"users\":[\"x\"],\"status\":\"READY\"}]}}}" },
+		NO_POLICIES),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
 	assert_true(a.found[0].leftover);
@@ -74,6 +75,77 @@ static void disks_without_a_machine_are_left_over(void **state)
 				 .mutating = 1,
 				 .status = 200,
 				 .reply = OPERATION("RUNNING", "") }),
+	    SPOT_DONE);
+	drive_fini(&d);
+}
+
+#define POLICY(name, about, status) \
+	"{\"name\":\"" name "\",\"region\":\"" LINK "/regions/us-central1\",\"status\":\"" status \
+	"\",\"description\":\"" about \
+	"\",\"groupPlacementPolicy\":{\"collocation\":\"COLLOCATED\"}}"
+#define OURS "spotbroker installation 7f3a"
+#define POLICIES(list) \
+	"{\"kind\":\"compute#resourcePolicyAggregatedList\",\"items\":{\"regions/us-central1\":{" \
+	"\"resourcePolicies\":[" list "]}}}"
+#define HAS_POLICY(id, status, policy) \
+	"{\"id\":\"" id "\",\"zone\":\"" LINK "/zones/" ZONE "\",\"status\":\"" status \
+	"\",\"resourcePolicies\":[\"" LINK "/regions/us-central1/resourcePolicies/" policy "\"]}"
+
+/* A machine keeps its policy until it is deleted, whatever its state is. */
+static void policies_without_a_machine_are_left_over(void **state)
+{
+	struct spot_list a = { .region = "us-central1", .install = "7f3a" };
+	const struct drive_try machines = { .status = 200,
+		.reply = LIST(IN_A(HAS_POLICY("1", "RUNNING", "brk-7f3a-g1") "," HAS_POLICY("2",
+		    "STOPPING", "brk-7f3a-g2"))) };
+	const struct drive_try disks = { .status = 200,
+		.reply = "{\"kind\":\"compute#diskAggregatedList\"}" };
+	struct spot_terminate t;
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, machines, disks,
+			     { .url = API "/aggregated/resourcePolicies?filter=description%3D%22"
+					  "spotbroker%20installation%207f3a%22&maxResults=500",
+				 .mutating = -1,
+				 .status = 200,
+				 .reply = POLICIES(POLICY("brk-7f3a-g1", OURS,
+				     "READY") "," POLICY("brk-7f3a-g2", OURS,
+				     "READY") "," POLICY("brk-7f3a-g3", OURS,
+				     "READY") "," POLICY("brk-7f3a-g4", OURS,
+				     "DELETING") "," POLICY("brk-7f3a-g5", OURS "b", "READY")) }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 3);
+	assert_true(a.found[2].leftover);
+	assert_string_equal(a.found[2].ref, "us-central1/resourcePolicies/brk-7f3a-g3");
+	assert_string_equal(a.found[2].install, "7f3a");
+	t = (struct spot_terminate){ .region = "us-central1",
+		.zone = "",
+		.ref = a.found[2].ref,
+		.spot_request = "" };
+	/* Without the permission there is none of ours, and the machines count. */
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, machines, disks,
+			     { .status = 403, .reply = ERROR(403, "forbidden", "m") }),
+	    SPOT_DONE);
+	assert_int_equal(a.n, 2);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &t,
+			     { .method = "DELETE",
+				 .url = API "/regions/us-central1/resourcePolicies/brk-7f3a-g3",
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = OPERATION("RUNNING", "") }),
+	    SPOT_DONE);
+	assert_int_equal(t.after.state, SPOT_INSTANCE_GONE);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_TERMINATE, &t,
+		{ .status = 400, .reply = ERROR(400, "resourceInUseByAnotherResource", "in use") }),
+	    SPOT_CONFLICT, "in use");
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_TERMINATE, &t,
+			     { .status = 404,
+				 .reply = ERROR(404, "notFound",
+				     "The resource 'projects/p/regions/us-central1/"
+				     "resourcePolicies/brk-7f3a-g3' was not found") }),
 	    SPOT_DONE);
 	drive_fini(&d);
 }
@@ -140,7 +212,8 @@ static void a_host_is_of_the_pool_that_its_gpus_make(void **state)
 					  "\"labels\":{\"spotbroker-install\":\"7f3a\"}}]}}}" },
 			     { .status = 200,
 				 .reply =
-				     "{\"kind\":\"compute#diskAggregatedList\",\"items\":{}}" }),
+				     "{\"kind\":\"compute#diskAggregatedList\",\"items\":{}}" },
+			     NO_POLICIES),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 2);
 	assert_string_equal(a.found[0].key.instance_type, "n1-standard-16+nvidia-tesla-v100x2");
@@ -261,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_zone_that_cannot_be_reached_makes_no_claim_of_absence),
 		cmocka_unit_test(disks_without_a_machine_are_left_over),
+		cmocka_unit_test(policies_without_a_machine_are_left_over),
 		cmocka_unit_test(states_are_what_they_mean_for_us),
 		cmocka_unit_test(a_host_is_of_the_pool_that_its_gpus_make),
 		cmocka_unit_test(only_googles_own_404_means_gone),

@@ -375,6 +375,122 @@ static void a_gang_is_all_or_none_with_names_of_its_own(void **state)
 #define TWO LIST_OF(VM("1", "RUNNING", "tok") "," VM("2", "STAGING", "tok"))
 #define NO_OPERATIONS "{\"kind\":\"compute#operationList\"}"
 
+#define POLICIES API "/regions/us-central1/resourcePolicies"
+#define POLICY_READ(about, status) \
+	"{\"kind\":\"compute#resourcePolicy\",\"name\":\"brk-7f3a-g7\",\"status\":\"" status \
+	"\",\"description\":\"" about \
+	"\",\"groupPlacementPolicy\":{\"collocation\":\"COLLOCATED\"}}"
+#define OURS "spotbroker installation 7f3a"
+#define TWO_LISTED \
+	"{\"kind\":\"compute#instanceList\",\"items\":[" VM("1", "RUNNING", "tok") "," VM("2", \
+	    "STAGING", "tok") "]}"
+#define TWO_MADE \
+	{ .has = { "\"resourcePolicies\":[\"brk-7f3a-g7\"]" }, \
+		.mutating = 1, \
+		.status = 200, \
+		.reply = OPERATION("DONE", ",\"operationGroupId\":\"g\"") }, \
+	{ \
+		.status = 200, .reply = TWO_LISTED \
+	}
+
+static struct spot_launch_gang together_of(void)
+{
+	struct spot_launch_gang g = { .common = launch_of(SPOT_MARKET_SPOT), .want = 2 };
+
+	g.common.together = "brk-7f3a-g7";
+	return g;
+}
+
+static void a_gang_that_is_placed_together_makes_its_policy_first(void **state)
+{
+	struct spot_launch_gang g = together_of();
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .method = "POST",
+				 .url = POLICIES,
+				 .mutating = -1,
+				 .body = "{\"name\":\"brk-7f3a-g7\",\"description\":\"" OURS
+					 "\",\"groupPlacementPolicy\":{\"collocation\":"
+					 "\"COLLOCATED\"}}",
+				 .status = 200,
+				 .reply = OPERATION("RUNNING", "") },
+			     { .method = "POST",
+				 .url = API "/regions/us-central1/operations/operation-1/wait",
+				 .mutating = -1,
+				 .status = 200,
+				 .reply = OPERATION("DONE", "") },
+			     TWO_MADE),
+	    SPOT_DONE);
+	assert_int_equal(g.instances_n, 2);
+	drive_fini(&d);
+}
+
+/* A repeat, or the launch of a lost rank: the policy is read before it is used. */
+static void a_policy_that_is_there_is_read_first(void **state)
+{
+	struct spot_launch_gang g = together_of();
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .status = 409, .reply = ERROR(409, "alreadyExists", "m") },
+			     { .method = "GET",
+				 .url = POLICIES "/brk-7f3a-g7",
+				 .status = 200,
+				 .reply = POLICY_READ(OURS, "CREATING") },
+			     { .url = POLICIES "/brk-7f3a-g7",
+				 .status = 200,
+				 .reply = POLICY_READ(OURS, "READY") },
+			     TWO_MADE),
+	    SPOT_DONE);
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 409, .reply = ERROR(409, "alreadyExists", "m") },
+		{ .status = 200, .reply = POLICY_READ("somebody's", "READY") }),
+	    SPOT_CONFIG, "not ours");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 409, .reply = ERROR(409, "alreadyExists", "m") },
+		{ .status = 200, .reply = POLICY_READ(OURS, "DELETING") }),
+	    SPOT_UNAVAILABLE, "is DELETING");
+	failed_with(&d,
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+		{ .status = 403, .reply = ERROR(403, "forbidden", "no permission") }),
+	    SPOT_DENIED, "no permission");
+	drive_fini(&d);
+}
+
+static void machines_without_compact_placement_go_anywhere(void **state)
+{
+	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
+	struct drive d;
+
+	(void)state;
+	ready_init(&d, NULL);
+	a.together = "brk-7f3a-g7";
+	a.key.instance_type = "n1-standard-16+nvidia-tesla-v100x2";
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     { .url = INSERT,
+				 .hasnt = { "resourcePolicies" },
+				 .status = 200,
+				 .reply = OPERATION("DONE", "") }),
+	    SPOT_DONE);
+	a.key.instance_type = "g2-standard-4";
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     { .url = POLICIES, .status = 200, .reply = OPERATION("DONE", "") },
+			     { .url = INSERT,
+				 .has = { "\"resourcePolicies\":[\"projects/spot-golden/regions/"
+					  "us-central1/resourcePolicies/brk-7f3a-g7\"]" },
+				 .status = 200,
+				 .reply = OPERATION("DONE", "") }),
+	    SPOT_DONE);
+	drive_fini(&d);
+}
+
 static void a_set_has_the_machines_that_its_operation_counts(void **state)
 {
 	struct spot_launch_gang g = { .common = launch_of(SPOT_MARKET_SPOT),
@@ -462,6 +578,9 @@ int main(void)
 		cmocka_unit_test(names_and_labels_are_what_google_takes_and_can_be_read_back),
 		cmocka_unit_test(a_launch_that_cannot_be_right_sends_nothing),
 		cmocka_unit_test(a_gang_is_all_or_none_with_names_of_its_own),
+		cmocka_unit_test(a_gang_that_is_placed_together_makes_its_policy_first),
+		cmocka_unit_test(a_policy_that_is_there_is_read_first),
+		cmocka_unit_test(machines_without_compact_placement_go_anywhere),
 		cmocka_unit_test(a_set_has_the_machines_that_its_operation_counts),
 		cmocka_unit_test(a_set_without_a_machine_is_refused_for_its_cause),
 	};
