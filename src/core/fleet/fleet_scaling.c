@@ -2,11 +2,8 @@
 #include "base/base.h"
 #include "base/text/text.h"
 #include "core/fleet/fleet_plan.h"
-#include "core/fleet/fleet_priv.h"
 #include "core/fleet/fleet_size.h"
 #include "core/spec/spec.h"
-
-#include <math.h>
 
 #define NODES_MAX 10000
 #define GPUS_MAX (8 * NODES_MAX)
@@ -357,13 +354,13 @@ enum spot_rc fleet_scaling_parse(struct arena *a, const struct yaml *doc, struct
 	return rc;
 }
 
-int64_t fleet_node_milli(const struct fleet_spec *f, const char *gpu, int32_t gpu_milli)
+int64_t fleet_node_milli(const struct fleet_spec *f, const char *gpu, int64_t gpu_milli)
 {
 	if (!f->scaling->by_gpus) {
 		return 1000;
 	}
 	return f->gpus_of != NULL && *f->gpus_of != '\0'
-	    ? llround(fleet_gpu_worth(f, gpu) * gpu_milli)
+	    ? fleet_gpus_work(f->gpus_of, gpu, gpu_milli)
 	    : gpu_milli;
 }
 

@@ -245,7 +245,7 @@ static int64_t leaving_find(struct arena *a, const struct fleet_size_in *in, str
 static int32_t size_in(struct arena *a, const struct fleet_size_in *in, struct fleet_size *f,
     int32_t was)
 {
-	int64_t live = f->used_milli + f->idle_milli + f->coming_milli, due, less;
+	int64_t live = f->used_milli + f->idle_milli + f->coming_milli, due, leaves;
 
 	if (f->slack_us == 0) {
 		f->slack_us = in->now_us;
@@ -255,9 +255,10 @@ static int32_t size_in(struct arena *a, const struct fleet_size_in *in, struct f
 		next_take(f, in->now_us, due);
 		return was;
 	}
-	/* Nodes beyond the size are given back already: they count once. */
-	less = MAX(was - units_up(live) + leaving_find(a, in, f) / MILLI, 0);
-	return (int32_t)MAX(f->need, was - less);
+	/* Nodes beyond the size are given back already: they count once. A node may be no whole
+	 * number of units, and it goes only once the size is below all others. */
+	leaves = leaving_find(a, in, f);
+	return (int32_t)MAX(f->need, MIN(was, (live - leaves) / MILLI));
 }
 
 /* ---- the decision ---------------------------------------------------------------------------- */

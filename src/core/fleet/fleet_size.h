@@ -73,8 +73,8 @@ struct fleet_scaling *fleet_scaling_from_json(struct arena *a, const json_t *j,
     struct spot_err *err);
 /* Returns the time at which the fleet expires; 0 = never. */
 int64_t fleet_expiry_us(const struct fleet_scaling *s, int64_t created_us);
-/* Returns the weight of a node in thousandths of the fleet's unit. */
-int64_t fleet_node_milli(const struct fleet_spec *f, const char *gpu, int32_t gpu_milli);
+/* Returns the weight of a node, or of what a job asks for, in thousandths of the fleet's unit. */
+int64_t fleet_node_milli(const struct fleet_spec *f, const char *gpu, int64_t gpu_milli);
 
 /* fleet_window.c */
 struct fleet_hours {
@@ -93,6 +93,17 @@ struct fleet_any {
 	int64_t free; /* nodes that are ready without work */
 	int64_t grow, weight; /* room to grow, and the job's need; thousandths of its unit */
 };
+/* Thousandths of GPUs of one kind. */
+struct fleet_gpus {
+	const char *gpu;
+	int64_t milli, idle; /* all; those of ready nodes without work */
+};
+/* Returns thousandths of gpus_of, as much work as these GPUs do. */
+int64_t fleet_gpus_work(const char *gpus_of, const char *gpu, int64_t milli);
+/* Returns the room to grow of a fleet whose unit is the work of gpus_of. That is `most` units, less
+ * its nodes, less the need of its queue beyond the idle ones. */
+int64_t fleet_gpus_grow(const char *gpus_of, int64_t most, const struct fleet_gpus *nodes,
+    size_t nodes_n, const struct fleet_gpus *queue, size_t queue_n);
 /* Chooses a fleet for each job, the first job first. The list is in the order of the jobs. A fleet
  * with a free node goes first, then the one that may grow most. Moves the choices to the front of
  * the list and returns their number. */

@@ -175,6 +175,17 @@ static void setup_fill(const struct place_in *in, const struct place_question *q
 	v->last_pool = SIZE_MAX;
 }
 
+/* The ranking's term (core/rank/score.c): any of the job's machines may be taken. */
+static struct rise candidate_rise(const struct place_question *q, const struct offer *o)
+{
+	struct rise r = o->has_hazard ? o->rise : (struct rise){ 0 };
+
+	for (int part = 0; part < RISE_PARTS; part++) {
+		r.left[part] *= MAX(q->facts.nodes, 1);
+	}
+	return r;
+}
+
 static json_t *deadline_plan_json(const struct place_question *q, const struct policy_setup *s,
     const struct policy_view *v, const struct policy_choice *c)
 {
@@ -183,9 +194,10 @@ static json_t *deadline_plan_json(const struct place_question *q, const struct p
 
 	for (size_t i = 0; i < q->n; i++) {
 		json_array_append_new(pools,
-		    json_pack("{s:i, s:b, s:I}", "pool", q->pools[i].offer->pool_id, "up",
+		    json_pack("{s:i, s:b, s:I, s:f}", "pool", q->pools[i].offer->pool_id, "up",
 			q->pools[i].score != NULL, "price_micros",
-			(json_int_t)q->pools[i].price_micros));
+			(json_int_t)q->pools[i].price_micros, "raised_per_hour",
+			rise_now(&sibling_fitted, &v->rise[i])));
 	}
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I, "
 			 "s:{s:I, s:f, s:f, s:f}}",
@@ -219,8 +231,9 @@ void placement_deadline(const struct place_in *in, struct place_question *q,
 	struct policy_track tracks[PLACE_POOLS];
 	int64_t prices[PLACE_POOLS];
 	uint8_t up[PLACE_POOLS];
+	struct rise rises[PLACE_POOLS];
 	struct policy_setup setup = { 0 };
-	struct policy_view view = { .up = up, .price_micros = prices };
+	struct policy_view view = { .up = up, .price_micros = prices, .rise = rises };
 	const struct policy *policy = policy_live();
 	size_t tracks_n = 0;
 
@@ -228,6 +241,7 @@ void placement_deadline(const struct place_in *in, struct place_question *q,
 	for (size_t i = 0; i < q->n; i++) {
 		prices[i] = q->pools[i].price_micros;
 		up[i] = q->pools[i].score != NULL;
+		rises[i] = candidate_rise(q, q->pools[i].offer);
 		supply_track_make(a, words, n, q->pools[i].offer->pool_id, setup.tick_us,
 		    PLACE_DOWN_US, in->now_us, &tracks[tracks_n]);
 		tracks[tracks_n].pool = (int32_t)i;

@@ -17,6 +17,7 @@
 #include "base/base.h"
 
 struct arena;
+struct rise;
 
 enum policy_act { POLICY_WAIT = 1, POLICY_SPOT, POLICY_ON_DEMAND };
 
@@ -54,6 +55,9 @@ struct policy_view {
 	size_t last_pool;
 	const uint8_t *up; /* per pool, in this tick */
 	const int64_t *price_micros; /* per pool, per hour, in this tick */
+	/* per pool: the rise of its hazard after reclaims of siblings (core/hazard), of all the
+	 * job's machines there; NULL: none */
+	const struct rise *rise;
 };
 
 struct policy_choice {

@@ -17,6 +17,8 @@
 #include "base/base.h"
 #include "core/policy/policy_priv.h"
 
+#include <math.h>
+
 #define LIFE_MAX_H 24.0
 #define STAY_CHANGEOVERS 1.0
 /* most expensive over cheapest, from which pools are planned jointly */
@@ -64,6 +66,28 @@ static void model_update(struct auto_run *r, const struct policy_view *v)
 
 		policy_model_see(&r->model, v->up, (double)dt / 3.6e9);
 		r->seen_us = v->elapsed_us;
+	}
+}
+
+/* The rises of the pools now. "Any of them is up" feels that of the calmest one that is up. */
+static void rises_set(struct auto_run *r, const struct policy_view *v)
+{
+	struct policy_pool *pools = r->model.pools;
+	size_t n = r->s->pools_n;
+	double least = INFINITY;
+
+	if (n > 1) {
+		pools[n].rise = (struct rise){ 0 };
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct rise rise = v->rise != NULL ? v->rise[i] : (struct rise){ 0 };
+		double all = rise_within(&sibling_fitted, &rise, LIFE_MAX_H);
+
+		pools[i].rise = rise;
+		if (n > 1 && v->up[i] && all < least) {
+			least = all;
+			pools[n].rise = rise;
+		}
 	}
 }
 
@@ -278,6 +302,7 @@ static void auto_decide(void *state, const struct policy_view *v, struct policy_
 
 	x.todo_us = x.work_us + v->changeover_left_us;
 	model_update(r, v);
+	rises_set(r, v);
 	if (r->joint != NULL && prices_differ(r, v)) {
 		weigh_several(r, v, &x, &c);
 	} else {

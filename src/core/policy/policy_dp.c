@@ -35,6 +35,7 @@ struct policy_dp {
 	float *drift[HELD], *turn[HELD];
 	float *expect; /* [keep][HELD][POLICY_FEATS][row] */
 	float stay[POLICY_FEATS]; /* probability that the state lasts the step */
+	float calm; /* that the rise of the hazard takes no machine in it */
 	int next[POLICY_AGES]; /* age bin to advance to, with this probability */
 	float advance[POLICY_AGES];
 };
@@ -177,7 +178,7 @@ static void expect_layer(struct policy_dp *d, int t)
 		for (int x = 0; x < POLICY_FEATS; x++) {
 			int f = x % POLICY_FADES, a = x / POLICY_FADES % POLICY_AGES,
 			    up = x / (POLICY_FADES * POLICY_AGES);
-			float stay = d->stay[x], w = d->advance[a];
+			float stay = up ? d->stay[x] * d->calm : d->stay[x], w = d->advance[a];
 
 			rows_mix3(row_of(d, e, x), row_of(d, from, x), stay * (1 - w),
 			    row_of(d, from, POLICY_FEAT(up, d->next[a], f)), stay * w,
@@ -273,6 +274,9 @@ void policy_dp_solve(struct policy_dp *d, const struct policy_problem *p)
 		}
 	}
 	for (int t = 1; t <= d->top; t++) {
+		double ahead_h = (d->top - t) * d->step_h;
+
+		d->calm = (float)exp(-policy_raised(p->pool, ahead_h, ahead_h + d->step_h));
 		expect_layer(d, t);
 		expect_moves(d, t);
 		for (int x = 0; x < POLICY_FEATS; x++) {

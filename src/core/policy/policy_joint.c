@@ -42,6 +42,8 @@ struct policy_joint {
 	/* of leaving the state, per hour: down young, down old, up young, up old */
 	double rate[POLICY_SLOTS][SIDES];
 	float stay[POLICY_SLOTS][SIDES], advance[PHASES];
+	/* that the rise of the hazard takes no machine in the step */
+	float calm[POLICY_SLOTS];
 	int stride[POLICY_SLOTS]; /* of the slot's side in the number of a state */
 };
 
@@ -134,6 +136,15 @@ static void fill_chances(struct policy_joint *d, const struct policy_joint_probl
 	}
 }
 
+/* The rise falls within minutes to hours, so each layer has its own. */
+static void fill_calm(struct policy_joint *d, const struct policy_joint_problem *p, double ahead_h)
+{
+	for (int i = 0; i < d->slots; i++) {
+		d->calm[i] =
+		    (float)exp(-policy_raised(p->slot[i].pool, ahead_h, ahead_h + d->step_h));
+	}
+}
+
 /* Computes the values before one slot's step from those after it. */
 static void step_slot(const struct policy_joint *d, int i, const float *from, float *to)
 {
@@ -145,8 +156,9 @@ static void step_slot(const struct policy_joint *d, int i, const float *from, fl
 		const float *next = from + (size_t)(ph + 1 < PHASES ? x + st : x) * (size_t)n;
 		const float *turn =
 		    from + (size_t)(x + ((up ? 0 : PHASES) - side) * st) * (size_t)n;
-		float s = d->stay[i][side], a = s * (1 - d->advance[ph]), b = s * d->advance[ph],
-		      c = 1 - s, *o = to + (size_t)x * (size_t)n;
+		float s = up ? d->stay[i][side] * d->calm[i] : d->stay[i][side],
+		      a = s * (1 - d->advance[ph]), b = s * d->advance[ph], c = 1 - s,
+		      *o = to + (size_t)x * (size_t)n;
 
 		if (ph + 1 == PHASES) {
 			for (int k = 0; k < n; k++) {
@@ -277,6 +289,7 @@ void policy_joint_solve(struct policy_joint *d, const struct policy_joint_proble
 		if (t == 1 || (d->top - t) % RATES_STEPS == 0) {
 			fill_chances(d, p, (d->top - t) * d->step_h);
 		}
+		fill_calm(d, p, (d->top - t) * d->step_h);
 		expect_layer(d, t);
 		for (int x = 0; x < d->states; x++) {
 			choose_row(d, t, x);

@@ -6,6 +6,8 @@
  * A pool's own record corrects them by factors with gamma priors (the "frailty" of survival
  * analysis). The levels go from coarse to fine: other pools' tracks, this pool, this pool in this
  * age bin. A level with little evidence adopts the coarser one. Old evidence fades.
+ *
+ * After reclaims of its siblings a pool is lost sooner: the rise of core/hazard comes on top.
  */
 #include "base/base.h"
 #include "core/policy/policy_priv.h"
@@ -167,6 +169,40 @@ double policy_hazard(const struct policy_model *m, const struct policy_pool *p, 
 	return prior_rate(m->prior, up, age, fade) * f;
 }
 
+double policy_raised(const struct policy_pool *p, double from_h, double to_h)
+{
+	return rise_within(&sibling_fitted, &p->rise, to_h) -
+	    rise_within(&sibling_fitted, &p->rise, from_h);
+}
+
+/* Returns the next edge of ages after this one. */
+static double edge_after(double age_h)
+{
+	int next = policy_age_bin(age_h) + 1;
+
+	return next < POLICY_AGES ? policy_age_edge_h[next] : HUGE_VAL;
+}
+
+/* Returns the hours up to limit_h that p stays up. The rise falls meanwhile, so the time is cut
+ * finely soon and coarsely later, at the edges of ages. */
+static double life_within(const struct policy_model *m, const struct policy_pool *p, double limit_h,
+    bool raised)
+{
+	double at = 0, hours = 0, alive = 1;
+
+	while (at < limit_h) {
+		double age = p->age_h + at;
+		double h = MIN(MIN(edge_after(age) - age, edge_after(at) - at), limit_h - at);
+		double rate = MAX(policy_hazard(m, p, true, policy_age_bin(age), p->fade), 1e-4);
+
+		rate += raised ? policy_raised(p, at, at + h) / h : 0;
+		hours += alive * -expm1(-rate * h) / rate;
+		alive *= exp(-rate * h);
+		at += h;
+	}
+	return hours;
+}
+
 double policy_life(const struct policy_model *m, const struct policy_pool *p, double limit_h)
 {
 	double age = p->age_h, hours = 0, alive = 1;
@@ -182,5 +218,8 @@ double policy_life(const struct policy_model *m, const struct policy_pool *p, do
 		alive *= exp(-rate * span);
 		age += span;
 	}
-	return MIN(hours, limit_h);
+	hours = MIN(hours, limit_h);
+	return rise_any(&p->rise) && limit_h > 0
+	    ? hours * life_within(m, p, limit_h, true) / life_within(m, p, limit_h, false)
+	    : hours;
 }

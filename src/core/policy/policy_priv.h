@@ -6,6 +6,7 @@
 #ifndef CORE_POLICY_PRIV_H
 #define CORE_POLICY_PRIV_H
 
+#include "core/hazard/hazard.h"
 #include "core/policy/deadline_policy.h"
 
 struct arena;
@@ -34,6 +35,7 @@ struct policy_pool { /* observations of one pool */
 	double age_h, fade;
 	double usual; /* availability faded with POLICY_USUAL_HALF_H */
 	struct policy_counts own;
+	struct rise rise; /* as of the last tick seen; raises the rate at which it is lost */
 };
 struct policy_model {
 	const struct policy_prior *prior;
@@ -52,6 +54,9 @@ int policy_age_bin(double age_h);
 /* Returns the rate per hour at which p leaves its state at this age and fade. */
 double policy_hazard(const struct policy_model *m, const struct policy_pool *p, bool up, int age,
     double fade);
+/* Returns the losses that the rise of p adds between these hours from now, by the function that the
+ * ranking uses. */
+double policy_raised(const struct policy_pool *p, double from_h, double to_h);
 /* Returns the hours that p, which is up, is expected to stay up, counted to limit_h. */
 double policy_life(const struct policy_model *m, const struct policy_pool *p, double limit_h);
 

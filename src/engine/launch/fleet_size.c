@@ -146,9 +146,29 @@ static bool nodes_take(struct recon *r, const struct q_engine_fleet_sizes_row *r
 			.unsent = state == NODE_WANTED,
 			.idle_since_us = json_integer_value(json_array_get(n, 2)),
 			.milli = fleet_node_milli(f, json_string_value(json_array_get(n, 3)),
-			    (int32_t)json_integer_value(json_array_get(n, 4))) };
+			    json_integer_value(json_array_get(n, 4))) };
 	}
 	in->nodes = list;
+	return true;
+}
+
+static bool queue_take(const struct q_engine_fleet_sizes_row *row, const struct fleet_spec *f,
+    struct fleet_size_in *in)
+{
+	struct spot_err err = { 0 };
+	AUTO(json) json_t *doc = NULL;
+
+	if (json_parse(str_from(row->queue), "queue", &doc, &err) != SPOT_OK) {
+		log_error("fleet.queue", I64("fleet", row->id), STR("error", err.text));
+		return false;
+	}
+	in->queue_milli = f->scaling->by_gpus ? 0 : 1000 * in->queue_jobs;
+	for (size_t i = 0; f->scaling->by_gpus && i < json_array_size(doc); i++) {
+		const json_t *g = json_array_get(doc, i);
+
+		in->queue_milli += fleet_node_milli(f, json_string_value(json_array_get(g, 0)),
+		    json_integer_value(json_array_get(g, 1)));
+	}
 	return true;
 }
 
@@ -285,7 +305,6 @@ static void fleet_size_one(struct recon *r, const struct q_engine_fleet_sizes_ro
 		.size_us = f->size_us,
 		.slack_us = f->size_slack_us,
 		.queue_jobs = f->queue_jobs,
-		.queue_milli = f->queue_milli,
 		.queue_oldest_us = f->queue_oldest_us,
 		.demands = demands,
 		.demands_n = ARRAY_LEN(demands) };
@@ -296,7 +315,7 @@ static void fleet_size_one(struct recon *r, const struct q_engine_fleet_sizes_ro
 		return;
 	}
 	in.scaling = spec.scaling;
-	if (!nodes_take(r, f, &spec, &in)) {
+	if (!nodes_take(r, f, &spec, &in) || !queue_take(f, &spec, &in)) {
 		return;
 	}
 	demand_read(r, f, spec.scaling, &demands[0]);

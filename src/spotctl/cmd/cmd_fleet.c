@@ -290,7 +290,7 @@ int cmd_fleet_show(struct ctl *c)
 		{ "USD/H", "price_micros", CELL_USD, ALWAYS },
 		{ "SAVES", "on_demand_micros", CELL_SAVING, ALWAYS },
 		{ "JOB", "job", CELL_TEXT, ALWAYS }, { "AGE", "created_at", CELL_AGE, SPARE_1 },
-		{ 0 } };
+		{ "CAPACITY ENDS", "ends_at", CELL_TIME, SPARE_3 }, { 0 } };
 	struct reply r;
 	int rc = conn_get(c, fleet_path(c), &r);
 

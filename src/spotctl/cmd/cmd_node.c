@@ -12,7 +12,8 @@ static const struct column cols[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
 	{ "RANK", "rank", CELL_INT, WIDE }, { "FLEET", "fleet", CELL_TEXT, WIDE },
 	{ "USD", "cost_micros", CELL_USD, SPARE_2 }, { "AGE", "created_at", CELL_AGE, SPARE_3 },
 	{ "HEARD", "last_seen_at", CELL_AGE, SPARE_1 },
-	{ "NOTICE", "notice.kind", CELL_TEXT, SPARE_4 }, { "REF", "ref", CELL_TEXT, WIDE },
+	{ "NOTICE", "notice.kind", CELL_TEXT, SPARE_4 },
+	{ "CAPACITY ENDS", "ends_at", CELL_TIME, SPARE_2 }, { "REF", "ref", CELL_TEXT, WIDE },
 	{ "END", "end_cause", CELL_TEXT, WIDE }, { "WHY", "why", CELL_TEXT, WIDE },
 	{ "LAST ERROR", "last_error", CELL_TEXT, WIDE }, { 0 } };
 

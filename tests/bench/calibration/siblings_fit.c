@@ -170,7 +170,7 @@ bool fit_write(const char *file, const struct sibling_fit *fit, const struct loo
 	    "/* Made by tests/bench/calibration/siblings --write FILE DIR; do not edit. Fitted on "
 	    "%zu slots of\n * recorded pools: two zones of three, the first 60 %% of each folder. "
 	    "SIBLINGS.md\n * beside that program has the sources and the scores. */\n"
-	    "#include \"base/base.h\"\n#include \"core/hazard/hazard_siblings.h\"\n\n"
+	    "#include \"base/base.h\"\n#include \"core/hazard/hazard.h\"\n\n"
 	    "const struct sibling_fit sibling_fitted = {\n\t/* quick, slow */\n"
 	    "\t.share = { [SIBLING_POOL] = { %.3f, %.3f },\n"
 	    "\t\t[SIBLING_ZONE] = { %.3f, %.3f },\n\t\t[SIBLING_REGION] = { %.3f, %.3f } },\n"

@@ -60,6 +60,7 @@ def world():
             (%(n)d, 'rebalance', %(now)d, 'imds', '{}', 1), (%(m)d, 'maintenance', %(now)d, 'api', '', %(now)d);
         INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, committed_us) VALUES (%(c)d, 1, 'COMMITTED', 'periodic', 7, 9, 5, 6);
         UPDATE job SET checkpoint_id = (SELECT max(id) FROM checkpoint) WHERE id = %(c)d;
+        UPDATE node SET ends_us = 1767323045000006 WHERE id = %(n)d;
         UPDATE node SET gang_rank = 0, replaces_id = %(n)d, why = 'w', last_error = E'e\\u0001', ended_us = 2, end_cause = 'lost', state = 'GONE' WHERE id = %(m)d;
         INSERT INTO ledger (kind, job_id, node_id, pool_id, market, epoch, from_us, to_us, price_micros, price_observed_us, amount_micros, team, project, class, at_us)
         SELECT 'compute', %(c)d, %(n)d, %(p)d, 'spot', 1, 0, 3600000000, 5, 0, x, '', '', '', 1 FROM unnest('{9007199254740993,-1,250000}'::int8[]) x
@@ -84,9 +85,22 @@ class Shape(unittest.TestCase):
         self.same("/v1/jobs?state=QUEUED,STARTING,QUEUED&team=&limit=3", "SELECT doc FROM api_job ORDER BY id DESC LIMIT 3")
 
     def test_nodes_are_the_documents_of_their_view(self):
-        self.same("/v1/nodes", "SELECT doc FROM api_node ORDER BY id DESC")
-        self.same("/v1/nodes?state=live", "SELECT d.doc FROM api_node d JOIN node n ON n.id = d.id WHERE n.state <> 'GONE' ORDER BY d.id DESC")
-        self.same("/v1/nodes?job=j%d" % self.jobs[2], "SELECT doc FROM api_node WHERE id = %d" % self.nodes[1])
+        doc = "SELECT doc::jsonb || jsonb_build_object('ends@', nullif(n.ends_us, 0)) AS doc FROM api_node d JOIN node n USING (id)"
+        self.same("/v1/nodes", doc + " ORDER BY d.id DESC")
+        self.same("/v1/nodes?state=live", doc + " WHERE n.state <> 'GONE' ORDER BY d.id DESC")
+        self.same("/v1/nodes?job=j%d" % self.jobs[2], doc + " WHERE d.id = %d" % self.nodes[1])
+        self.same("/v1/nodes?state=READY&provider=aws", doc + " JOIN pool p ON p.id = n.pool_id WHERE n.state = 'READY' AND p.provider = 'aws' ORDER BY d.id DESC")
+
+    def test_a_node_says_when_its_capacity_ends(self):
+        with_end, without = "n%d" % self.nodes[1], "n%d" % self.nodes[3]
+        fleet = A.call("POST", "/v1/fleets", "name: ends\nnodes: 2\nresources: {accelerators: 'V100:1'}\n", expect=201)[1]["id"]
+        A.sql("UPDATE node SET fleet_id = %s WHERE id IN (%s, %s)" % (fleet[1:], with_end[1:], without[1:]))
+        told = [A.call("GET", "/v1/nodes/" + n, expect=200)[1]["ends_at"] for n in (with_end, without)]
+        self.assertEqual(told, ["2026-01-02T03:04:05.000006Z", None])
+        for path, key in (("/v1/nodes?state=live", "items"), ("/v1/nodes?fleet=" + fleet, "items"), ("/v1/nodes?job=j%d" % self.jobs[2], "items"), ("/v1/fleets/" + fleet, "nodes")):
+            ends = {n["id"]: n["ends_at"] for n in A.call("GET", path, expect=200)[1][key]}
+            self.assertEqual(ends[with_end], told[0], path)
+            self.assertIsNone(ends.get(without), path)
 
     def test_fleets_are_the_documents_of_their_view(self):
         made = [A.call("POST", "/v1/fleets", "name: shape%d\nnodes: 2\nresources: {accelerators: 'V100:1'}\nteam: t%d\n" % (i, i), expect=201)[1]["id"]

@@ -122,5 +122,32 @@ class Loss(World):
         w.await_gone()
 
 
+class Prompt(World):
+    """The engine looks by itself every ten seconds only: whatever is sooner follows from an event."""
+    OPTIONS = {**World.OPTIONS, "settings": {"engine": {"tick": "10s"}}}
+    SUBMITTED = "SELECT min(n.launch_sent_us) - j.created_us FROM job j JOIN node n ON n.job_id = j.id WHERE j.id = %s GROUP BY j.id"
+    NOTICED = """SELECT min(n.launch_sent_us) - r.notice_us FROM recovery r JOIN node n ON n.job_id = r.job_id AND n.created_us > r.notice_us
+        WHERE r.job_id = %s GROUP BY r.notice_us"""
+
+    def seconds(self, sql, job):
+        return int(self.world.until("a launch call for %s is sent" % job, 30, lambda: self.world.sql(sql % job[1:]))) / 1e6
+
+    def test_the_launch_call_follows_a_submit_and_a_notice_at_once(self):
+        w = self.world
+        job = w.submit(steps=w.paced(STEPS), step_ms=30)  # the prices are known from here on
+        j = w.await_steps(job, 20)
+        took = []
+        for _ in range(4):
+            other = w.submit(name="other")
+            took.append(self.seconds(self.SUBMITTED, other))
+            w.ctl("job", "cancel", other)
+        self.assertLess(max(took), self.late.limit(0.5), took)
+        w.clouds.reclaim(w.node(j["node"]), NOTICE_S)
+        self.assertLess(self.seconds(self.NOTICED, job), self.late.limit(0.5))
+        self.assertEqual(self.recovered(job, 1)[0]["in_window"], True)
+        w.ctl("job", "cancel", job)
+        w.await_gone()
+
+
 if __name__ == "__main__":
     e2e.main()

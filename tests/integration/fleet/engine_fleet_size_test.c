@@ -143,6 +143,37 @@ static void test_a_fleet_that_counts_gpus_has_room_by_gpus(void **state)
 	world_check_end(w);
 }
 
+/* A fleet of the work of ten T4 in all: an A100 does that of nearly five. Two jobs fill it, and a
+ * third takes the node that rounds the size up. */
+static void test_a_fleet_that_counts_the_work_of_a_gpu_has_room_by_work(void **state)
+{
+	struct world *w = scaled_world(state, "{\"unit\":\"gpus\",\"max\":10}");
+
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{gpus_of}', '\"T4\"'), version = version + "
+	    "1; "
+	    "BEGIN");
+	for (int i = 0; i < 8; i++) {
+		(void)world_job(w,
+		    "{\"fleet\":\"any\",\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]"
+		    "}");
+	}
+	world_sql(w, "UPDATE job SET fleet_any = true; COMMIT; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM job WHERE state = 'RUNNING'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('READY', 'GONE', 'FAILED')");
+	world_for(w, 600);
+	assert_in_range(world_int(w, "SELECT count(*) FROM job WHERE fleet_id = 1"), 2, 3);
+	/* The queue is work, too: two jobs of the first pass want all of it at once. */
+	assert_int_equal(world_int(w, "SELECT size FROM fleet"), 10);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'SIZE' AND now::int BETWEEN "
+			     "1 AND 9"),
+	    0);
+	world_cancel(w);
+	world_check_end(w);
+}
+
 static void test_max_bounds_what_the_queue_asks_for(void **state)
 {
 	struct world *w = scaled_world(state, "{}");
@@ -344,6 +375,7 @@ int main(int argc, char **argv)
 		T(test_max_bounds_what_the_queue_asks_for),
 		T(test_a_job_whose_gpu_does_not_suit_makes_no_fleet_grow),
 		T(test_a_fleet_that_counts_gpus_has_room_by_gpus),
+		T(test_a_fleet_that_counts_the_work_of_a_gpu_has_room_by_work),
 		T(test_the_node_that_idles_longest_goes_first),
 		T(test_demand_from_outside_holds_for_its_time),
 		T(test_a_schedule_opens_closes_and_an_expiry_ends_it),

@@ -240,6 +240,15 @@ class Rendering(Case):
         self.assertIn("2/5 0-20", lines[1])
         self.assertEqual([x for x in lines if len(x) > 80], [])
         self.assertIn("n7\tREADY", out)
+        self.assertRegex(out, r"\tCAPACITY ENDS\nn7\t.*\t\n")
+        ends = {**NODE, "ends_at": "2026-12-05T11:00:00Z"}
+        self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "nodes": [ends]}))
+        self.assertIn("\t2026-12-05T11:00:00Z\n", self.run_it("fleet", "show", "f3").stdout)
+        shown = re.sub(r"\033\[\d+m", "", self.on_terminal("fleet", "show", "f3", columns=80)).splitlines()
+        self.assertEqual([x for x in shown if len(x) > 80], [])
+        self.assertTrue(any("12-05 11:00Z" in x for x in shown), shown)
+        self.daemon.on("GET", "/v1/nodes", page([ends]))
+        self.assertIn("2026-12-05T11:00:00Z", self.run_it("node", "ls", "-o", "wide").stdout)
         self.assertIn("\t0.4123\t59 %\tj12", out)
         self.assertIn(" 75 %", lines[1])
         moves = {"moves": [{"node": "n7", "job": None, "to": {**POOL, "zone": "use1-az9"}, "why": "saves 0.4000 USD/h for 8h, the move costs 0.1000 USD"},

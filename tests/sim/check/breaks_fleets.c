@@ -33,6 +33,10 @@ const struct rule_break breaks_fleets[] = {
 	    "UPDATE decision SET outcome = jsonb_set(outcome, '{size}', '99') WHERE kind = "
 	    "'fleet_size'",
 	    NULL },
+	{ "the size of a fleet falls with the nodes that leave",
+	    "UPDATE decision SET outcome = outcome || '{\"size\": -9, \"was\": 9}' WHERE kind = "
+	    "'fleet_size'",
+	    NULL },
 	{ "a demand counts until its time is over",
 	    "UPDATE fleet SET size_seen = jsonb_set(size_seen, '{need}', '99'), size_rule = "
 	    "'demand', demand = 0, demand_us = 0 WHERE size_seen IS NOT NULL",

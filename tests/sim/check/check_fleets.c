@@ -15,6 +15,7 @@ static void check_moves_history(void)
 	check_rule("a move of a fleet pays");
 	check_rule("a node of a fleet is not moved again at once");
 	check_rule("the size of a fleet is from min to max");
+	check_rule("the size of a fleet falls with the nodes that leave");
 	check_rule("a fleet gives back what was idle for its time");
 }
 

@@ -66,6 +66,19 @@ SELECT d.id, d.inputs->>'fleet' || ' wants ' || (d.outcome->>'size') || ' by '
 FROM decision d JOIN fleet f ON f.name = d.inputs->>'fleet'
 WHERE d.kind = 'fleet_size'
 
+-- rule: the size of a fleet falls with the nodes that leave
+-- One idle node leaves at a time, of fewer than 20.
+SELECT d.id, d.inputs->>'fleet' || ' falls from ' || x.was || ' to ' || x.size || ', '
+		|| x.used || ' with work and ' || x.idle || ' idle' AS words,
+	x.size < least(x.was, x.most, x.used + x.idle - 1) AS bad
+FROM decision d JOIN fleet f ON f.name = d.inputs->>'fleet'
+CROSS JOIN LATERAL (SELECT (d.outcome->>'size')::numeric AS size,
+	(d.outcome->>'was')::numeric AS was, (d.inputs->>'used')::numeric AS used,
+	(d.inputs->>'idle')::numeric AS idle, (d.inputs->>'coming')::numeric AS coming,
+	(f.spec->'scaling'->>'max')::numeric AS most) x
+WHERE d.kind = 'fleet_size' AND d.inputs->>'unit' = 'nodes' AND x.used + x.idle + x.coming < 20
+	AND d.outcome->>'rule' NOT IN ('schedule', 'expired')
+
 -- rule: a demand counts until its time is over
 SELECT f.id, 'f' || f.id || ' needs ' || s.need || ' at ' || f.size_look_us || ' of a demand of '
 		|| f.demand || ' until ' || f.demand_until_us AS words,

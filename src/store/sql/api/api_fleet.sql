@@ -47,7 +47,9 @@ ORDER BY f.id DESC
 --   moves_us int8, prices text
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
-	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id
+	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id,
+			d.doc::jsonb || jsonb_build_object('ends@', nullif(m.ends_us, 0)) AS doc
+		FROM node m JOIN api_node d ON d.id = m.id
 		WHERE m.fleet_id = f.id AND m.state NOT IN ('GONE', 'FAILED') ORDER BY m.id LIMIT 1000) n), '[]')::text AS nodes,
 	f.plan::text, f.plan_us, fleet_size_doc(f)::text, fleet_demand_doc(f)::text,
 	fleet_on_demand_micros(f), f.moves::text, f.moves_us,
@@ -120,24 +122,24 @@ SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 --   launched_us int8?, ready_us int8?, drain_deadline_us int8?, terminate_us int8?, ended_us
 --   int8?, end_cause text, last_seen_us int8?, provider_state text, agent_version text,
 --   notice_kind text?, notice_deadline_us int8?, notice_source text?, notice_heard_us int8?,
---   cost_micros int8, why text, last_error text
+--   cost_micros int8, why text, last_error text, ends_us int8?
 -- json: id#n, name, state, pool{id#p, provider, region, zone, zone_name, instance_type, market,
 --   gpu, gpus%, gpu_mem_mib, vcpus, mem_mib, arch, offered, price$, price_per_gpu_micros,
 --   price_state, price_why, observed@age, effective@, source}, job#j, wanted_for#j, fleet#f,
 --   replaces#n, gang#g, rank, ref, ip, token, price$, created@, launched@, ready@,
 --   drain_deadline@, terminate@, ended@, end_cause, last_seen@, provider_state, agent_version,
---   notice{kind, deadline@, source, heard@}, cost$, why, last_error
+--   notice{kind, deadline@, source, heard@}, cost$, why, last_error, ends@
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE id < (SELECT $1) ORDER BY id DESC LIMIT
-	1001) y LIMIT (SELECT $2)) x
+SELECT d.*, nullif(x.ends_us, 0) FROM (SELECT id, ends_us FROM (SELECT id, ends_us FROM node
+	WHERE id < (SELECT $1) ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
 -- name: api_nodes_live
 -- params: before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
-SELECT d.* FROM (SELECT id FROM (SELECT id FROM node WHERE state NOT IN ('GONE', 'FAILED') AND id <
-	(SELECT $1)
+SELECT d.*, nullif(x.ends_us, 0) FROM (SELECT id, ends_us FROM (SELECT id, ends_us FROM node
+	WHERE state NOT IN ('GONE', 'FAILED') AND id < (SELECT $1)
 	ORDER BY id DESC LIMIT 1001) y LIMIT (SELECT $2)) x
 JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 
@@ -147,9 +149,9 @@ JOIN node_shown d ON d.id = x.id ORDER BY d.id DESC
 --   before_id int8, most int4
 -- rows: many as api_nodes
 -- writes: no
-SELECT d.* FROM (SELECT id FROM node WHERE job_id = $4 UNION SELECT node_id FROM attempt WHERE
-	job_id = $4) x
-JOIN node_shown d ON d.id = x.id
+SELECT d.*, nullif(n.ends_us, 0) FROM (SELECT id FROM node WHERE job_id = $4
+	UNION SELECT node_id FROM attempt WHERE job_id = $4) x
+JOIN node n ON n.id = x.id JOIN node_shown d ON d.id = x.id
 WHERE (cardinality($1) = 0 OR d.state = ANY ($1)) AND (NOT $2 OR d.state NOT IN ('GONE', 'FAILED'))
 	AND ($3 IS NULL OR d.provider = $3)
 	AND ($5::int8 IS NULL OR d.fleet_id = $5) AND d.id < $6
@@ -161,13 +163,13 @@ ORDER BY d.id DESC LIMIT $7
 -- rows: many as api_nodes
 -- writes: no
 WITH x AS (
-	SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id
+	SELECT n.id, n.ends_us FROM node n JOIN pool p ON p.id = n.pool_id
 	WHERE (cardinality($1) = 0 OR n.state = ANY ($1)) AND (NOT $2 OR n.state NOT IN ('GONE', 'FAILED'))
 		AND ($3 IS NULL OR p.provider = $3) AND ($4::int8 IS NULL OR n.fleet_id = $4) AND
 			n.id < $5
 	ORDER BY n.id DESC LIMIT $6
 )
-SELECT d.* FROM x JOIN node_shown d ON d.id = x.id
+SELECT d.*, nullif(x.ends_us, 0) FROM x JOIN node_shown d ON d.id = x.id
 WHERE (SELECT count(*) FROM node a, node b WHERE $3 IS NULL AND $3 IS NOT NULL) = 0 ORDER BY d.id
 	DESC
 
@@ -176,7 +178,7 @@ WHERE (SELECT count(*) FROM node a, node b WHERE $3 IS NULL AND $3 IS NOT NULL) 
 -- rows: 0..1 state node_state, unsure bool, doc text, more text
 -- writes: no
 SELECT n.state, n.state = 'UNKNOWN' OR (n.state = 'WANTED' AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')),
-	d.doc::text, json_build_object('hw', n.hw,
+	d.doc::text, json_build_object('hw', n.hw, 'ends@', nullif(n.ends_us, 0),
 	'notices', coalesce((SELECT json_agg(json_build_object('kind', o.kind, 'deadline@', nullif(o.deadline_us, 0),
 		'source', o.source, 'raw', o.raw, 'heard@', o.heard_us, 'handled@', o.handled_us) ORDER BY o.heard_us)
 		FROM notice o WHERE o.node_id = n.id), '[]'::json),

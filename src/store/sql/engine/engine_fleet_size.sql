@@ -1,9 +1,10 @@
 -- The size of fleets that follows demand.
 
 -- The queue counts no more jobs than the fleet can have units, and none whose GPU is not the
--- fleet's. A job that begins later waits from then on. Column nodes: [state, used, idle since, GPU,
--- thousandths of GPUs] of each node. One statement reads queue and nodes, so that a job that gets a
--- node counts once.
+-- fleet's. A job that begins later waits from then on. If the unit is the work of a GPU, more jobs
+-- count: those on slow GPUs are less than a unit each. Column queue: [GPU, thousandths of GPUs] of
+-- its jobs by GPU. Column nodes: [state, used, idle since, GPU, thousandths of GPUs] of each node.
+-- One statement reads queue and nodes, so that a job that gets a node counts once.
 -- name: engine_fleet_sizes
 -- params: after_id int8, most int8, at_us int8
 -- rows: many id int8, name text, team text, version int8, created_us int8, scaling text,
@@ -11,24 +12,28 @@
 --   size_look_us int8, size_next_us int8, size_open bool, size_slack_us int8, demand int4?,
 --   demand_unit text, demand_until_us int8, demand_by text, demand_version int8,
 --   metric_value float8?, metric_before float8?, metric_us int8, metric_tried_us int8,
---   metric_error text, queue_jobs int8, queue_milli int8, queue_oldest_us int8, nodes text
+--   metric_error text, queue_jobs int8, queue text, queue_oldest_us int8, nodes text
 -- writes: no
 SELECT f.id, f.name, f.team, f.version, f.created_us, (f.spec->'scaling')::text,
 	coalesce(f.spec->>'gpus_of', ''), coalesce(f.spec #>> '{asks,0,gpus,0,gpu}', ''), f.size,
 	f.size_us, f.size_rule, f.size_why, f.size_look_us, f.size_next_us, f.size_open,
 	f.size_slack_us, f.demand, f.demand_unit, f.demand_until_us, f.demand_by, f.demand_version,
 	f.metric_value, f.metric_before, f.metric_us, f.metric_tried_us, f.metric_error, q.jobs,
-	q.milli, q.oldest, n.list::text
+	q.list::text, q.oldest, n.list::text
 FROM (SELECT * FROM fleet WHERE state = 'ACTIVE' AND spec ? 'scaling' AND id > $1
 	ORDER BY id LIMIT $2) f
-CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(CASE f.spec->'scaling'->>'unit'
-		WHEN 'gpus' THEN x.milli ELSE 1000 END), 0)::int8 AS milli,
-		coalesce(min(x.since), 0) AS oldest
+CROSS JOIN LATERAL (SELECT coalesce(sum(y.jobs), 0)::int8 AS jobs,
+		coalesce(min(y.since), 0) AS oldest,
+		coalesce(json_agg(json_build_array(y.gpu, y.milli)), '[]') AS list
+	FROM (SELECT x.gpu, count(*) AS jobs, sum(x.milli)::int8 AS milli, min(x.since) AS since
 	FROM (SELECT greatest(j.queued_us, j.not_before_us) AS since,
+			coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu,
 			coalesce((j.spec #>> '{asks,0,gpus,0,milli}')::int8, 1000) AS milli
 		FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED' AND j.cancel_us IS NULL
 			AND coalesce(j.not_before_us, 0) <= $3 AND fleet_suits(f.spec, j.spec)
-		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8) x) q
+		ORDER BY j.queued_us LIMIT (f.spec->'scaling'->>'max')::int8
+			* CASE WHEN coalesce(f.spec->>'gpus_of', '') = '' THEN 1 ELSE 20 END) x
+		GROUP BY x.gpu) y) q
 CROSS JOIN LATERAL (SELECT coalesce(json_agg(json_build_array(n.state,
 		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id
 			AND (a.ended_us IS NULL OR NOT a.settled)),
@@ -86,44 +91,61 @@ RETURNING id
 -- Jobs that take any fleet of their team, each with the active fleets of that team that suit it and
 -- have room. Column free: ready nodes without work. Column grow: what the fleet may still add, in
 -- thousandths of its unit. Column weight: what the job adds. The needs of jobs that named the fleet
--- are taken off.
+-- are taken off. If the unit is the work of gpus_of, the caller weighs. Column nodes has [GPU,
+-- thousandths of GPUs, those without work] by GPU, column queue the first two of the jobs.
 -- name: engine_fleet_any
 -- params: most int8
--- rows: many fleet_id int8, job_id int8, free int8, grow int8, weight int8
+-- rows: many fleet_id int8, job_id int8, free int8, grow int8, weight int8, gpus_of text,
+--   most int8, nodes text, queue text, gpu text
 -- writes: no
 WITH f AS MATERIALIZED (
 	SELECT f.id, f.team, f.spec, coalesce((f.spec->'scaling'->>'max')::int8,
 			greatest((f.spec->>'nodes')::int8, (f.spec->>'gpus')::int8)) AS most,
 		coalesce(f.spec->'scaling'->>'unit' = 'gpus', (f.spec->>'gpus')::int8 > 0, false)
-			AS by_gpus
+			AS by_gpus, CASE WHEN coalesce((f.spec->>'nodes')::int8, 0) = 0
+			THEN coalesce(f.spec->>'gpus_of', '') ELSE '' END AS gpus_of
 	FROM fleet f WHERE f.state = 'ACTIVE' AND EXISTS (SELECT FROM job j WHERE j.team = f.team
 		AND j.state = 'QUEUED' AND j.cancel_us IS NULL AND j.fleet_any
 		AND j.fleet_id IS NULL)
 ), g AS MATERIALIZED (
-	SELECT f.*, n.idle - q.jobs AS free,
+	SELECT f.*, n.idle - q.jobs AS free, n.list::text AS nodes, q.list::text AS queue,
 		1000 * f.most - n.live - greatest(q.milli - n.idle_milli, 0) AS grow
-	FROM f, LATERAL (SELECT coalesce(sum(x.milli), 0)::int8 AS live,
+	FROM f, LATERAL (SELECT coalesce(sum(y.milli), 0)::int8 AS live,
+			coalesce(sum(y.idle), 0)::int8 AS idle,
+			coalesce(sum(y.idle_milli), 0)::int8 AS idle_milli,
+			coalesce(json_agg(json_build_array(y.gpu, y.milli, y.idle_milli)),
+				'[]') AS list
+		FROM (SELECT x.gpu, sum(x.milli)::int8 AS milli,
 			count(*) FILTER (WHERE x.idle) AS idle,
 			coalesce(sum(x.milli) FILTER (WHERE x.idle), 0)::int8 AS idle_milli
-		FROM (SELECT CASE WHEN f.by_gpus THEN p.gpu_milli ELSE 1000 END AS milli,
+		FROM (SELECT p.gpu_name AS gpu,
+				CASE WHEN f.by_gpus THEN p.gpu_milli ELSE 1000 END AS milli,
 				n.state = 'READY' AND NOT EXISTS (SELECT FROM attempt a
 				WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled))
 				AS idle
 			FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.fleet_id = f.id AND
-			n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) x) n,
-		LATERAL (SELECT count(*) AS jobs, coalesce(sum(x.milli), 0)::int8 AS milli
-		FROM (SELECT CASE WHEN f.by_gpus THEN coalesce((j.spec #>>
+			n.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) x
+		GROUP BY x.gpu) y) n,
+		LATERAL (SELECT coalesce(sum(y.jobs), 0)::int8 AS jobs,
+			coalesce(sum(y.milli), 0)::int8 AS milli,
+			coalesce(json_agg(json_build_array(y.gpu, y.milli)), '[]') AS list
+		FROM (SELECT x.gpu, count(*) AS jobs, sum(x.milli)::int8 AS milli
+		FROM (SELECT coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu,
+				CASE WHEN f.by_gpus THEN coalesce((j.spec #>>
 				'{asks,0,gpus,0,milli}')::int8, 1000) ELSE 1000 END AS milli
 			FROM job j WHERE j.fleet_id = f.id AND j.state = 'QUEUED'
-				AND j.cancel_us IS NULL LIMIT f.most) x) q
+				AND j.cancel_us IS NULL LIMIT f.most * CASE f.gpus_of
+				WHEN '' THEN 1 ELSE 20 END) x GROUP BY x.gpu) y) q
 )
-SELECT g.id, j.id, g.free, g.grow, CASE WHEN g.by_gpus THEN j.milli ELSE 1000 END
-FROM g, LATERAL (SELECT j.id, j.queued_us,
+SELECT g.id, j.id, g.free, g.grow, CASE WHEN g.by_gpus THEN j.milli ELSE 1000 END, g.gpus_of,
+	g.most, g.nodes, g.queue, j.gpu
+FROM g, LATERAL (SELECT j.id, j.queued_us, coalesce(j.spec #>> '{asks,0,gpus,0,gpu}', '') AS gpu,
 		coalesce((j.spec #>> '{asks,0,gpus,0,milli}')::int8, 1000) AS milli
 	FROM job j WHERE j.team = g.team AND j.state = 'QUEUED' AND j.cancel_us IS NULL
 		AND j.fleet_any AND j.fleet_id IS NULL AND fleet_suits(g.spec, j.spec)
 	ORDER BY j.queued_us
-	LIMIT least(greatest(g.free, 0) + (greatest(g.grow, 0) + 999) / 1000, $1)) j
+	LIMIT CASE g.gpus_of WHEN '' THEN least(greatest(g.free, 0)
+		+ (greatest(g.grow, 0) + 999) / 1000, $1) ELSE $1 END) j
 ORDER BY j.queued_us, j.id, g.id LIMIT $1 * 10
 
 -- Gives jobs the fleets that were chosen for them.

@@ -501,6 +501,53 @@ static void a_job_of_any_fleet_takes_one_that_suits_and_has_room(void **state)
 	assert_int_equal(gpus[1].job_id, 3);
 }
 
+/* Each does the work of 4.8 units, so that three are 4.4 more than ten. */
+static void nodes_that_are_no_whole_number_of_units_go_to_zero(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct driven d;
+
+	(void)state;
+	driven_init(&d, a);
+	demand(&d, 10);
+	assert_int_equal(decide(&d), 10);
+	for (d.in.nodes_n = 0; d.in.nodes_n < 3; d.in.nodes_n++) {
+		d.nodes[d.in.nodes_n] = (struct fleet_size_node){ .ready = true,
+			.idle_since_us = d.in.now_us,
+			.milli = 4800 };
+	}
+	after(&d, 20 * MIN_US);
+	assert_int_equal(decide(&d), 10);
+	demand(&d, 0);
+	assert_int_equal(decide(&d), 10);
+	for (int left = 2; left >= 0; left--) {
+		size_t *order;
+
+		after(&d, 20 * MIN_US);
+		assert_int_equal(decide(&d), 48 * left / 10);
+		assert_int_equal(fleet_give_idle(a, d.nodes, d.in.nodes_n, d.out.size, 0, &order),
+		    1);
+		d.nodes[order[0]] = d.nodes[--d.in.nodes_n];
+	}
+	assert_int_equal(d.in.nodes_n, 0);
+}
+
+static void a_fleet_that_counts_work_has_room_by_work(void **state)
+{
+	/* An A100 does the work of 4.8 T4, as the table of GPUs has it. */
+	const struct fleet_gpus nodes[] = { { "A100-80GB", 2000, 1000 }, { "T4", 3000, 0 } };
+	const struct fleet_gpus queue[] = { { "A100-80GB", 1000, 0 }, { "T4", 500, 0 } };
+
+	(void)state;
+	assert_int_equal(fleet_gpus_work("T4", "A100-80GB", 1000), 4800);
+	assert_int_equal(fleet_gpus_work("T4", "T4", 500), 500);
+	assert_int_equal(fleet_gpus_grow("T4", 20, NULL, 0, NULL, 0), 20000);
+	assert_int_equal(fleet_gpus_grow("T4", 20, nodes, 2, NULL, 0), 20000 - 9600 - 3000);
+	/* One of the two jobs takes the idle node. */
+	assert_int_equal(fleet_gpus_grow("T4", 20, nodes, 2, queue, 2), 20000 - 12600 - 500);
+	assert_int_equal(fleet_gpus_grow("T4", 5, nodes, 2, queue, 2), 5000 - 12600 - 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +561,8 @@ int main(void)
 		cmocka_unit_test(window_texts_are_strict),
 		cmocka_unit_test(a_schedule_opens_at_target_and_ends_at_zero_whatever_min_is),
 		cmocka_unit_test(demand_that_flips_does_not_make_it_oscillate),
+		cmocka_unit_test(nodes_that_are_no_whole_number_of_units_go_to_zero),
+		cmocka_unit_test(a_fleet_that_counts_work_has_room_by_work),
 		cmocka_unit_test(a_job_of_any_fleet_takes_one_that_suits_and_has_room),
 		cmocka_unit_test(no_fall_follows_a_rise_within_the_cooldown),
 	};

@@ -281,6 +281,57 @@ static void a_pool_with_a_bad_past_is_passed_over(void **state UNUSED)
 	arena_free(s.a);
 }
 
+static size_t candidate_find(const struct place_question *q, int32_t pool_id)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		if (q->pools[i].offer->pool_id == pool_id) {
+			return i;
+		}
+	}
+	fail();
+	return 0;
+}
+
+/* Two pools cost the same, and one of them lost a machine just now. */
+static void a_pool_whose_sibling_was_just_reclaimed_is_passed_over(void **state UNUSED)
+{
+	const size_t hits[] = { 0, 4 };
+	struct rise rise = { 0 };
+	struct place_question q;
+	struct policy_choice c;
+	struct shop s;
+
+	rise_add(&sibling_fitted, SIBLING_POOL, 0, &rise);
+	for (size_t k = 0; k < 2; k++) {
+		json_t *plan, *pools;
+		size_t hit, calm;
+
+		shop_open(&s);
+		offer_add(&s, "H100-80GB-SXM", SPOT_MARKET_SPOT, 2.4);
+		s.offers[2].capacity = 0;
+		s.offers[hits[k]].rise = rise;
+		s.facts.deadline_us = NOW + 6 * HOUR;
+		question_make(&s, &waiting, &q);
+		hit = candidate_find(&q, s.offers[hits[k]].pool_id);
+		calm = candidate_find(&q, s.offers[hits[!k]].pool_id);
+		/* The ranking has it in the price already: the rest is the policy's own. */
+		assert_true(q.pools[hit].price_micros > q.pools[calm].price_micros);
+		q.pools[hit].price_micros = q.pools[calm].price_micros;
+		plan = plan_of(&s, &q, &c);
+		assert_int_equal(c.act, POLICY_SPOT);
+		assert_int_equal(c.pool, calm);
+		pools = json_object_get(plan, "pools");
+		assert_float_equal(json_number_value(json_object_get(json_array_get(pools, hit),
+				       "raised_per_hour")),
+		    rise_now(&sibling_fitted, &rise), 1e-6);
+		assert_float_equal(json_number_value(json_object_get(json_array_get(pools, calm),
+				       "raised_per_hour")),
+		    0, 0);
+		json_decref(plan);
+		arena_free(s.a);
+	}
+}
+
 static void an_answer_becomes_a_choice(void **state UNUSED)
 {
 	struct place_question q = { .tick_us = 60 * SPOT_US_PER_S };
@@ -346,6 +397,7 @@ int main(void)
 		cmocka_unit_test(refused_launches_are_held_back_for_and_said),
 		cmocka_unit_test(a_gang_holds_back_the_time_to_gather),
 		cmocka_unit_test(a_pool_with_a_bad_past_is_passed_over),
+		cmocka_unit_test(a_pool_whose_sibling_was_just_reclaimed_is_passed_over),
 		cmocka_unit_test(an_answer_becomes_a_choice),
 		cmocka_unit_test(nothing_is_passed_over_where_the_first_is_chosen),
 	};
