@@ -126,13 +126,14 @@ class Shape(unittest.TestCase):
         A.sql("UPDATE job SET not_before_us = 1767323045000006, spec = jsonb_set(spec, '{checkpoint}', '{\"path\": \"c\"}') WHERE id = %d" % self.jobs[0])
         for j in self.jobs:
             got = A.call("GET", "/v1/jobs/j%d" % j, expect=200)[1]
-            doc, attempts, recoveries, checkpoints, source, before = json.loads(A.sql("""SELECT json_build_array(d.doc,
+            doc, attempts, recoveries, checkpoints, source, before, tier = json.loads(A.sql("""SELECT json_build_array(d.doc,
                 (SELECT coalesce(json_agg(a.doc ORDER BY a.epoch, a.rank), '[]') FROM api_attempt a WHERE a.job_id = d.id),
                 (SELECT coalesce(json_agg(r.doc ORDER BY r.epoch, r.rank), '[]') FROM api_recovery r WHERE r.job_id = d.id),
                 (SELECT coalesce(json_agg(c.doc ORDER BY c.id), '[]') FROM api_checkpoint c WHERE c.job_id = d.id AND c.state = 'COMMITTED'),
-                j.source, j.not_before_us) FROM api_job d JOIN job j ON j.id = d.id WHERE d.id = %d""" % j))
+                j.source, j.not_before_us, coalesce(j.spec->>'network_tier', 'standard')) FROM api_job d JOIN job j ON j.id = d.id WHERE d.id = %d""" % j))
             want = dict(resolved(doc), attempts_list=resolved(attempts), recoveries=resolved(recoveries), checkpoints=resolved(checkpoints), source=source, lost_steps=0,
-                        not_before_at="2026-01-02T03:04:05Z" if before else None, queue=None, budget=None, not_stored=None)
+                        not_before_at="2026-01-02T03:04:05Z" if before else None, queue=None, budget=None, not_stored=None,
+                        network_tier=tier)
             self.assertEqual(ageless(got), ageless(want))
 
     def pools_same(self, path, where, order):

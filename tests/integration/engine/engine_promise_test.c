@@ -73,7 +73,7 @@ static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 	}
 	world_until(w, LIMIT,
 	    "SELECT (count(*) >= 2)::int FROM pg_locks WHERE relation = 'job'::regclass AND "
-	    "locktype = 'tuple' AND mode = 'AccessExclusiveLock'");
+	    "locktype = 'tuple' AND mode = 'ExclusiveLock'");
 	world_sql(w, "COMMIT");
 	for (int i = 0; i < 2; i++) {
 		while (op_busy(&reqs[i].op)) {
