@@ -292,9 +292,36 @@ static void nodes_then_jobs(struct step *s)
 	jobs_ask(s->r, s->ctx);
 }
 
+static bool job_read(const struct assign_pass *t, int64_t job_id)
+{
+	for (size_t i = 0; i < t->jobs_n; i++) {
+		if (t->jobs[i].id == job_id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The jobs were read before the nodes. A fleet's node may wait for a job that is not among them,
+ * such as one that made another job leave. The next pass reads that job. */
+static void nodes_leave(struct recon *r, struct assign_pass *t)
+{
+	struct assign_state *st = r->state;
+
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		const struct q_engine_free_nodes_row *n = &t->nodes[i];
+
+		if (n->has_fleet_id && n->has_job_id && n->job_state == JOB_QUEUED &&
+		    !job_read(t, n->job_id)) {
+			t->taken[i] = st->own = r->changed = true;
+		}
+	}
+}
+
 static void nodes_then_market(struct step *s)
 {
 	nodes_keep(s->r, s->ctx, s);
+	nodes_leave(s->r, s->ctx);
 	offers_need(s->r, market_read, s->ctx);
 }
 
