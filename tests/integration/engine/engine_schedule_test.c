@@ -472,12 +472,58 @@ static void test_many_blocked_among_many_running_are_weighed_one_at_a_time(void 
 	world_kill(w);
 }
 
+static void fleet_job(struct world *w, const char *extra)
+{
+	world_sql(w, "BEGIN");
+	world_job(w, extra);
+	world_sql(w,
+	    "UPDATE job SET fleet_id = 1 WHERE fleet_id IS NULL; COMMIT; NOTIFY spot_engine");
+}
+
+/* Placing reads the jobs that may have moved, and then the free nodes. The blocked job is not among
+ * them when another has made room for it. */
+static void node_handed_over(struct world *w)
+{
+	world_reset(w, true);
+	w->conf.tick_us = SPOT_US_PER_S; /* no look meanwhile */
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_fleet(w, 1);
+	world_until_node(w, "READY");
+	fleet_job(w, "{\"not_preemptible\":true}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING'");
+	fleet_job(w, "{\"priority\":500}");
+	world_sql(w, "UPDATE job SET priority = 500 WHERE id = 2; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND why <> ''");
+	w->agents = false; /* they would wake placing for more than jobs */
+	world_for(w, 300);
+	/* as engine_preempt and engine_attempt_settle write it */
+	world_sql(w,
+	    "BEGIN; UPDATE node SET job_id = 2 WHERE fleet_id = 1; UPDATE attempt SET phase = "
+	    "'EXITED', exit_reason = 'drained', ended_us = %" PRId64 ", settled = true; UPDATE job "
+	    "SET state = 'QUEUED', queued_us = %" PRId64 " WHERE id = 1; NOTIFY spot_engine, "
+	    "'w1'; COMMIT",
+	    world_us(), world_us());
+	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE ended_us IS NULL");
+	assert_int_equal(world_int(w, "SELECT job_id FROM attempt WHERE ended_us IS NULL"), 2);
+	assert_int_equal(w->cloud.launches, 1);
+}
+
+/* Other reads of the nodes come in between now and then. */
+static void test_a_fleets_node_goes_to_the_job_that_it_was_handed_to(void **state)
+{
+	for (int i = 0; i < 5; i++) {
+		node_handed_over(*state);
+	}
+}
+
 /* An argument runs only the tests whose names contain it. */
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 		    test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
+		cmocka_unit_test(test_a_fleets_node_goes_to_the_job_that_it_was_handed_to),
 		cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
 		cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
 		cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
