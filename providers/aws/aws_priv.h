@@ -273,6 +273,9 @@ enum spot_step aws_group_checked(struct aws *self, struct spot_call *c,
     const struct spot_launch *l);
 /* Value of a tag of an <item>; "" if it has none. */
 const char *aws_tag_read(const struct xml *item, const char *key);
+/* instances.c: fills a->after. */
+void aws_terminate_after(const struct aws *self, struct spot_terminate *a,
+    enum spot_instance_state state, const char *raw);
 struct aws_instances;
 /* The reply of a list's read: adds each group without a machine as a leftover. */
 void aws_groups_add(struct aws *self, struct spot_call *c, const struct spot_list *a,

@@ -158,19 +158,8 @@ void aws_groups_add(struct aws *self, struct spot_call *c, const struct spot_lis
 
 static void delete_done(const struct aws *self, struct spot_terminate *a, const char *raw)
 {
-	a->after = (struct spot_instance){ .ref = a->ref,
-		.token = "",
-		.install = "",
-		.key = { .provider = self->name,
-		    .region = a->region,
-		    .zone = "",
-		    .instance_type = "" },
-		.state = SPOT_INSTANCE_GONE,
-		.raw_state = raw,
-		.raw_reason = "",
-		.ip = "",
-		.spot_request = "",
-		.leftover = true };
+	aws_terminate_after(self, a, SPOT_INSTANCE_GONE, raw);
+	a->after.leftover = true;
 }
 
 enum spot_step aws_group_delete(struct aws *self, struct spot_call *c, struct spot_terminate *a)

@@ -454,7 +454,7 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 
 /* ---- terminate ------------------------------------------------------------------------------- */
 
-static void terminate_after(const struct aws *self, struct spot_terminate *a,
+void aws_terminate_after(const struct aws *self, struct spot_terminate *a,
     enum spot_instance_state state, const char *raw)
 {
 	a->after = (struct spot_instance){ .ref = a->ref,
@@ -498,7 +498,7 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 	if (c->in->status == 400) {
 		aws_error_read(c, &code, &message);
 		if (id_not_found(code)) {
-			terminate_after(self, a, SPOT_INSTANCE_GONE, "not-found");
+			aws_terminate_after(self, a, SPOT_INSTANCE_GONE, "not-found");
 			return SPOT_DONE;
 		}
 	}
@@ -511,7 +511,7 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 		if (strcmp(xml_text(i, "instanceId", ""), a->ref) != 0) {
 			continue;
 		}
-		terminate_after(self, a, state_read(xml_at(i, "currentState")),
+		aws_terminate_after(self, a, state_read(xml_at(i, "currentState")),
 		    xml_text(i, "currentState/name", ""));
 		a->was_gone = state_read(xml_at(i, "previousState")) == SPOT_INSTANCE_GONE;
 		return SPOT_DONE;

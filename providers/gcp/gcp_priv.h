@@ -188,6 +188,9 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
 const char *gcp_filter_mine(struct arena *a, const char *install);
 /* Google's own words for "there is none"; a 404 of something else is no proof. */
 bool gcp_ref_gone(struct spot_call *c);
+/* Fills a->after. */
+void gcp_terminate_after(const struct gcp *self, struct spot_terminate *a, const char *region,
+    const char *zone, enum spot_instance_state state, const char *raw);
 /* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as
  * "gone". */
 enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s);

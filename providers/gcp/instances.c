@@ -509,7 +509,7 @@ enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s)
 	return s;
 }
 
-static void terminate_after(const struct gcp *self, struct spot_call *c, struct spot_terminate *a,
+void gcp_terminate_after(const struct gcp *self, struct spot_terminate *a, const char *region,
     const char *zone, enum spot_instance_state state, const char *raw)
 {
 	a->after = (struct spot_instance){ .ref = a->ref,
@@ -521,7 +521,7 @@ static void terminate_after(const struct gcp *self, struct spot_call *c, struct 
 		.ip = "",
 		.spot_request = "",
 		.key = { .provider = self->name,
-		    .region = gcp_zone_region(c->arena, zone),
+		    .region = region,
 		    .zone = zone,
 		    .instance_type = "" } };
 }
@@ -565,7 +565,8 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 		return gcp_send(self, c, &r);
 	}
 	if (gcp_ref_gone(c)) {
-		terminate_after(self, c, a, zone, SPOT_INSTANCE_GONE, "not-found");
+		gcp_terminate_after(self, a, gcp_zone_region(c->arena, zone), zone,
+		    SPOT_INSTANCE_GONE, "not-found");
 		return SPOT_DONE;
 	}
 	s = gcp_reply(self, c, r.what, "compute#operation", &doc);
@@ -577,14 +578,15 @@ enum spot_step gcp_terminate(void *p, struct spot_call *c, struct spot_terminate
 		return gcp_bad_reply(c, r.what, "an operation without status");
 	}
 	if (operation_not_found(json_object_get(doc, "error"))) {
-		terminate_after(self, c, a, zone, SPOT_INSTANCE_GONE, "not-found");
+		gcp_terminate_after(self, a, gcp_zone_region(c->arena, zone), zone,
+		    SPOT_INSTANCE_GONE, "not-found");
 		return SPOT_DONE;
 	}
 	if (gcp_operation_failed(doc)) {
 		return gcp_operation_error(c, r.what, doc);
 	}
 	/* The operation runs on; that it is gone is told by describe. */
-	terminate_after(self, c, a, zone,
+	gcp_terminate_after(self, a, gcp_zone_region(c->arena, zone), zone,
 	    strcmp(status, "DONE") == 0 ? SPOT_INSTANCE_GONE : SPOT_INSTANCE_STOPPING, status);
 	return SPOT_DONE;
 }

@@ -246,19 +246,8 @@ bool gcp_policy_read(const struct gcp *self, struct spot_call *c, const json_t *
 static void delete_done(const struct gcp *self, struct spot_terminate *a, const char *region,
     const char *raw)
 {
-	a->after = (struct spot_instance){ .ref = a->ref,
-		.token = "",
-		.install = "",
-		.key = { .provider = self->name,
-		    .region = region,
-		    .zone = "",
-		    .instance_type = "" },
-		.state = SPOT_INSTANCE_GONE,
-		.raw_state = raw,
-		.raw_reason = "",
-		.ip = "",
-		.spot_request = "",
-		.leftover = true };
+	gcp_terminate_after(self, a, region, "", SPOT_INSTANCE_GONE, raw);
+	a->after.leftover = true;
 }
 
 enum spot_step gcp_policy_delete(struct gcp *self, struct spot_call *c, struct spot_terminate *a)

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
+#include "agent_dir.h"
 #include "agent/sys/sys.h"
 #include "base/text/text.h"
 
@@ -11,22 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char dir[64];
-
-static int dir_new(void **state)
-{
-	(void)state;
-	memcpy(dir, "/tmp/spot agent XXXXXX", sizeof("/tmp/spot agent XXXXXX"));
-	return mkdtemp(dir) == NULL;
-}
-
-static int dir_end(void **state)
-{
-	(void)state;
-	dir_remove(dir);
-	return access(dir, F_OK) == 0;
-}
 
 static void paths_stay_inside(void **state)
 {

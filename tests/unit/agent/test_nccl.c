@@ -3,25 +3,10 @@
 #include "unit.h"
 
 #include "agent/agent.h"
+#include "agent_dir.h"
 #include "base/text/text.h"
 
 #include <unistd.h>
-
-static char dir[64];
-
-static int dir_new(void **state)
-{
-	(void)state;
-	memcpy(dir, "/tmp/spot agent XXXXXX", sizeof("/tmp/spot agent XXXXXX"));
-	return mkdtemp(dir) == NULL;
-}
-
-static int dir_end(void **state)
-{
-	(void)state;
-	dir_remove(dir);
-	return access(dir, F_OK) == 0;
-}
 
 /* Makes a device as sysfs shows it: its driver is a link. */
 static void device_make(const char *name, const char *layer, const char *driver)
