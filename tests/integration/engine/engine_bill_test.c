@@ -376,7 +376,9 @@ static void test_a_machine_whose_line_is_refused_keeps_no_other_from_its_bill(vo
 	struct world *w = *state;
 
 	machines_due(w);
+	/* A bill that the kill left in flight is waited for, so that it is in what was. */
 	world_sql(w,
+	    "LOCK TABLE ledger IN SHARE ROW EXCLUSIVE MODE;"
 	    "CREATE TABLE was AS SELECT id, billed_to_us FROM node;"
 	    "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
 	    "'BEGIN IF NEW.node_id = 2 THEN RAISE EXCEPTION ''refused''; END IF; RETURN NEW; END';"
