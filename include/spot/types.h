@@ -80,7 +80,11 @@ struct spot_price_point {
 	X(PREEMPTION_SHARE, "preemption_share") \
 	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */ \
 	/* value = Unix seconds at which the machines of a reserved pool lose their place */ \
-	X(ENDS, "ends")
+	X(ENDS, "ends") \
+	/* value = share of what the account asked for that the provider delivered; lo = machines \
+	 * delivered, hi = asked for, faded by age at as_of_us (SPOT_FULFILMENT_HALF_LIFE_US) */ \
+	X(FULFILMENT, "fulfilment")
+#define SPOT_FULFILMENT_HALF_LIFE_US (8 * SPOT_US_PER_HOUR)
 enum spot_signal_kind {
 	SPOT_SIGNAL_NONE = 0,
 #define X(name, wire) SPOT_SIGNAL_##name,
@@ -92,7 +96,7 @@ struct spot_signal {
 	enum spot_signal_kind kind;
 	struct spot_pool_key key;
 	double value;
-	double lo, hi; /* meaning by kind; fraction 0..1 */
+	double lo, hi; /* meaning by kind */
 	int64_t as_of_us; /* the provider's own date of it; 0 = not given */
 	int64_t observed_us;
 	const char *source;

@@ -51,6 +51,12 @@ struct aws_keys {
 	int64_t expires_us;
 };
 
+/* When Capacity Manager last told of a region; 0 = never. */
+struct aws_asked {
+	const char *region;
+	int64_t at_us;
+};
+
 struct aws {
 	const char *name; /* provider instance name */
 	struct spot_provider_conf conf; /* for subnet.* and security_groups.*, looked up by zone */
@@ -66,6 +72,8 @@ struct aws {
 	const char *public_ip; /* "true", "false" or NULL = the subnet's own setting */
 	int64_t root_gib; /* 0 = as the image says */
 	bool placement_scores;
+	bool manager; /* EC2 Capacity Manager is asked */
+	const char *manager_region; /* NULL = home */
 	bool reservations; /* pools and launches of market reserved */
 	bool efa; /* machines that are placed together get EFA */
 	struct arena *arena; /* settings that had to be taken apart */
@@ -76,6 +84,8 @@ struct aws {
 	int64_t retry_us; /* not before this, after a failed advisory refresh */
 	/* any step */
 	int64_t skew_us; /* vendor's clock minus ours */
+	struct aws_asked *asked; /* fulfilment.c */
+	size_t asked_n, asked_cap;
 };
 
 struct aws_request {
@@ -174,6 +184,32 @@ const struct spot_pool_info **pool_index_type(const struct pool_index *x, const 
 /* By zone id, or by zone name where the feed has no id. */
 const struct spot_pool_info *pool_index_find(const struct pool_index *x, const char *type,
     const char *zone_id, const char *zone_name);
+
+/* ---- fulfilment.c: EC2 Capacity Manager ------------------------------------------------------ */
+struct aws_manager {
+	bool enabled;
+	int64_t latest_us; /* its newest hour; 0 = it has none */
+	const char *ingestion;
+};
+const char *aws_manager_region(const struct aws *self);
+enum spot_step aws_manager_send(struct aws *self, struct spot_call *c);
+enum spot_step aws_manager_reply(struct aws *self, struct spot_call *c, struct aws_manager *ret);
+/* Says for people what it is and, if it is not enabled, how that is done. */
+const char *aws_manager_words(const struct aws *self, struct spot_call *c,
+    const struct aws_manager *m);
+/* Asks for the day until until_us; dry only asks whether it may. */
+enum spot_step aws_fulfilment_query(struct aws *self, struct spot_call *c, const char *region,
+    int64_t until_us, bool dry);
+struct aws_fulfilment;
+bool aws_fulfilment_due(struct aws *self, const char *region, int64_t now_us);
+void aws_fulfilment_asked(struct aws *self, const char *region, int64_t now_us);
+/* x starts as NULL; each reply sets *ret_over when there is nothing more to send. */
+enum spot_step aws_fulfilment_send(struct aws *self, struct spot_call *c,
+    const struct aws_fulfilment *x, const char *region);
+enum spot_step aws_fulfilment_reply(struct aws *self, struct spot_call *c,
+    struct aws_fulfilment **x, const struct pool_index *pools, bool *ret_over);
+/* Fills one pool's signal and steps on from *at; false at the end. */
+bool aws_fulfilment_next(const struct aws_fulfilment *x, size_t *at, struct spot_signal *ret);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 /* Capacity that is paid for already (reserved.c). */

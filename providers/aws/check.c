@@ -45,6 +45,10 @@ static const struct {
 	    "the vendor's maintenance is heard from the node alone" },
 	{ "placement scores", "GetSpotPlacementScores", SPOT_CHECK_WARN,
 	    "there are no placement scores; placement_scores = off ends the asking" },
+	{ "capacity manager", "GetCapacityManagerAttributes", SPOT_CHECK_WARN,
+	    "there are no fulfilment rates; capacity_manager = off ends the asking" },
+	{ "fulfilment rates", "GetCapacityManagerMetricData", SPOT_CHECK_WARN,
+	    "there are no fulfilment rates; capacity_manager = off ends the asking" },
 	{ "reservations", "DescribeCapacityReservations", SPOT_CHECK_BAD,
 	    "reservations cannot be used; reservations = off ends the asking" },
 	{ "placement group", "CreatePlacementGroup", SPOT_CHECK_WARN,
@@ -262,6 +266,9 @@ static bool read_wanted(const struct aws *self, size_t i)
 	if (strcmp(reads[i].action, "GetSpotPlacementScores") == 0) {
 		return self->placement_scores;
 	}
+	if (str_prefix(reads[i].action, "GetCapacityManager")) {
+		return self->manager;
+	}
 	return self->reservations || strcmp(reads[i].action, "DescribeCapacityReservations") != 0;
 }
 
@@ -272,6 +279,13 @@ static enum spot_step read_send(struct aws *self, struct spot_call *c, const str
 
 	if (strcmp(action, "CreatePlacementGroup") == 0) {
 		return aws_group_create(self, c, k->region, PROBE, k->install, true);
+	}
+	if (strcmp(action, "GetCapacityManagerAttributes") == 0) {
+		return aws_manager_send(self, c);
+	}
+	if (strcmp(action, "GetCapacityManagerMetricData") == 0) {
+		return aws_fulfilment_query(self, c, k->region,
+		    c->now_us / SPOT_US_PER_HOUR * SPOT_US_PER_HOUR, true);
 	}
 	query_begin(&q, c->arena, action, EC2_VERSION);
 	query_add(&q, "DryRun", "true");
@@ -284,11 +298,27 @@ static enum spot_step read_send(struct aws *self, struct spot_call *c, const str
 	return query_send_ec2(&q, self, c, k->region, action, AWS_LIMIT_DESCRIBE, false);
 }
 
+static bool manager_tell(struct aws *self, struct spot_call *c, struct checking *k)
+{
+	struct aws_manager m = { 0 };
+
+	if (aws_manager_reply(self, c, &m) != SPOT_STEP_NONE) {
+		return false;
+	}
+	check_add(c, &k->found, "capacity manager", SPOT_CHECK_OK, aws_manager_words(self, c, &m),
+	    "");
+	return true;
+}
+
 static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
 	const char *name = reads[k->read].item;
 	enum spot_step s;
 
+	if (strcmp(name, "capacity manager") == 0 && c->in->status == 200 &&
+	    manager_tell(self, c, k)) {
+		return SPOT_STEP_NONE;
+	}
 	if (dry_run_ok(c) || c->in->status == 200) {
 		check_add(c, &k->found, name, SPOT_CHECK_OK, "permitted", "");
 		return SPOT_STEP_NONE;

@@ -316,6 +316,22 @@ static enum spot_rc advisor_read(struct aws *self, struct spot_err *err)
 	return SPOT_OK;
 }
 
+static enum spot_rc manager_read(struct aws *self, struct spot_err *err)
+{
+	const char *v = aws_setting(self, "capacity_manager");
+
+	self->manager = v == NULL || strcmp(v, "off") != 0;
+	if (v == NULL || strcmp(v, "on") == 0 || strcmp(v, "off") == 0) {
+		return SPOT_OK;
+	}
+	if (!aws_region_ok(v)) {
+		return err_set(err, SPOT_CONFIG,
+		    "aws: capacity_manager: '%.40s' is not on, off or a region", v);
+	}
+	self->manager_region = v;
+	return SPOT_OK;
+}
+
 /* Checks the settings that need no zones: subnet.<region> and security_groups.<region> of the
  * configured regions. */
 static enum spot_rc per_region_check(struct aws *self, struct spot_err *err)
@@ -353,7 +369,8 @@ static enum spot_rc per_region_check(struct aws *self, struct spot_err *err)
 enum spot_rc aws_settings_read(struct aws *self, struct spot_err *err)
 {
 	enum spot_rc (*const readers[])(struct aws *, struct spot_err *) = { regions_read,
-		endpoints_read, image_read, network_read, advisor_read, per_region_check };
+		endpoints_read, image_read, network_read, advisor_read, manager_read,
+		per_region_check };
 
 	self->profile = aws_setting(self, "profile");
 	for (size_t i = 0; i < ARRAY_LEN(readers); i++) {

@@ -4,7 +4,8 @@
 /*
  * The vendor's data on spot interruption and capacity. Placement scores are per zone, for sets of
  * types. The Spot Instance Advisor has buckets per region and type; its file is undocumented, so
- * its shape is checked. Neither is a promise. If one is unavailable, the other is still used.
+ * its shape is checked. Capacity Manager counts the account's own requests (fulfilment.c). None is
+ * a promise. If one is unavailable, the others are still used.
  */
 
 #include <strings.h>
@@ -35,6 +36,8 @@ struct signalling {
 	bool reserving, reserved_told;
 	size_t room_from; /* their signals are the first from here on */
 	struct aws_reservation *room; /* of each: where the next launch goes */
+	bool filling; /* Capacity Manager is being asked */
+	struct aws_fulfilment *filled;
 	struct spot_signal *items;
 	size_t n, cap;
 	double lo[BUCKETS], hi[BUCKETS];
@@ -179,6 +182,47 @@ static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct s
 	if (!more) {
 		ends_add(c, x);
 	}
+	return SPOT_STEP_NONE;
+}
+
+/* ---- fulfilment ------------------------------------------------------------------------------ */
+
+static void fill_end(struct spot_call *c, struct signalling *x)
+{
+	struct call_state *st = c->state;
+
+	x->filling = false;
+	st->next = NULL;
+	st->pages = 0;
+}
+
+/* Whatever fails here, the other signals go on: the manager's region may be down, which is not this
+ * one's trouble. The last counts stay stored, and fade. */
+static enum spot_step fill_reply(struct aws *self, struct spot_call *c, struct signalling *x,
+    const char *region)
+{
+	bool over = false;
+	enum spot_step s = aws_fulfilment_reply(self, c, &x->filled, &x->pools, &over);
+	struct spot_signal got = { 0 };
+	size_t at = 0;
+
+	if (s == SPOT_FAIL || s == SPOT_AGAIN) {
+		fill_end(c, x);
+		if (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_INVALID) {
+			aws_fulfilment_asked(self, region, c->now_us);
+		}
+		c->err = (struct spot_err){ 0 };
+		return SPOT_STEP_NONE;
+	}
+	if (s != SPOT_STEP_NONE || !over) {
+		return s;
+	}
+	while (aws_fulfilment_next(x->filled, &at, &got)) {
+		got.observed_us = c->now_us;
+		*signal_add(c, x) = got;
+	}
+	aws_fulfilment_asked(self, region, c->now_us);
+	fill_end(c, x);
 	return SPOT_STEP_NONE;
 }
 
@@ -370,9 +414,16 @@ enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 		pool_index_init(&x->pools, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
 		pool_index_init(&x->reserved, c->arena, a->pools, a->pools_n, SPOT_MARKET_RESERVED);
 		x->reserved_told = !self->reservations || x->reserved.n == 0;
+		x->filling = x->pools.n > 0 && aws_fulfilment_due(self, a->region, c->now_us);
 	}
 	if (c->in != NULL && !x->reserved_told) {
 		enum spot_step s = room_reply(self, c, x);
+
+		if (s != SPOT_STEP_NONE) {
+			return s;
+		}
+	} else if (c->in != NULL && x->filling) {
+		enum spot_step s = fill_reply(self, c, x, a->region);
 
 		if (s != SPOT_STEP_NONE) {
 			return s;
@@ -386,6 +437,9 @@ enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 	}
 	if (!x->reserved_told) {
 		return room_send(self, c, x, a->region);
+	}
+	if (x->filling) {
+		return aws_fulfilment_send(self, c, x->filled, a->region);
 	}
 	if (st->at < SETS) {
 		st->at = set_from(self, x, st->at);

@@ -182,6 +182,44 @@ static void a_block_ends_half_an_hour_early(struct live *v)
 	reservation_change(v, arena_printf(v->arena, "{\"cancel\":\"%s\"}", id));
 }
 
+static void fill(struct live *v, const struct spot_pool_key *k, int hours_ago, int fulfilled)
+{
+	json_decref(live_control(v, "/aws/fulfilment",
+	    arena_printf(v->arena,
+		"{\"region\":\"%s\",\"zone\":\"%s\",\"type\":\"%s\",\"requested\":16,"
+		"\"fulfilled\":%d,\"hours_ago\":%d}",
+		k->region, k->zone, k->instance_type, fulfilled, hours_ago)));
+}
+
+/* The manager tells of another region, of which no other case asks: a region is asked for once an
+ * hour. Eight hours make half of a count. */
+static void fulfilment_rates_are_read_where_the_manager_is_enabled(struct live *v)
+{
+	struct spot_pool_info pool = { .key = { v->cloud->name, "us-west-2", "usw2-az1",
+					   "g5.xlarge", SPOT_MARKET_SPOT },
+		.zone_name = "us-west-2a",
+		.shape.vcpus = 4 };
+	struct spot_signals s = { .region = "us-west-2", .pools = &pool, .pools_n = 1 };
+	size_t found = 0;
+
+	json_decref(live_control(v, "/aws/capacity-manager",
+	    arena_printf(v->arena, "{\"region\":\"%s\"}", v->cloud->region)));
+	fill(v, &pool.key, 1, 4);
+	fill(v, &pool.key, 9, 16);
+	live_ok(v, CALL_SIGNALS, &s);
+	for (size_t i = 0; i < s.n; i++) {
+		const struct spot_signal *x = &s.signals[i];
+
+		if (x->kind == SPOT_SIGNAL_FULFILMENT) {
+			found++;
+			assert_string_equal(x->key.zone, "usw2-az1");
+			assert_true(x->lo > 2.99 && x->lo < 3.01 && x->hi > 5.99 && x->hi < 6.01);
+		}
+	}
+	assert_int_equal(found, 1);
+	json_decref(live_control(v, "/aws/capacity-manager", "{}"));
+}
+
 static void machines_elsewhere_are_known_while_a_zone_is_disrupted(struct live *v)
 {
 	struct spot_launch here = live_launch(v), there = live_launch(v);
@@ -227,6 +265,8 @@ static const struct live_case own[] = {
 	{ "events_come_through_the_queue_once_each", events_come_through_the_queue_once_each },
 	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
 	{ "a_block_ends_half_an_hour_early", a_block_ends_half_an_hour_early },
+	{ "fulfilment_rates_are_read_where_the_manager_is_enabled",
+	    fulfilment_rates_are_read_where_the_manager_is_enabled },
 	{ "machines_elsewhere_are_known_while_a_zone_is_disrupted",
 	    machines_elsewhere_are_known_while_a_zone_is_disrupted },
 	{ "maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told },

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """boto3 drives cloudsim's own events and its paid capacity. These are events in queues, capacity reservations,
-disrupted zones, scheduled events. argv[1] is the emulator's program. Exit 77 (skipped) without boto3."""
+disrupted zones, scheduled events, fulfilment rates. argv[1] is the emulator's program. Exit 77 (skipped) without boto3."""
 import datetime
 import json
 import unittest
@@ -153,6 +153,72 @@ class Reserved(Base):
         self.fails('CapacityReservationNotActive', 400, self.into, 'rs-13', cr, Placement={'AvailabilityZone': 'us-east-1b'})
         active = self.ec2.describe_capacity_reservations(Filters=[{'Name': 'state', 'Values': ['active']}])
         self.assertNotIn(cr, [r['CapacityReservationId'] for r in active['CapacityReservations']])
+
+
+class Fulfilment(Base):
+    """EC2 Capacity Manager tells how much of the account's spot requests came."""
+
+    def setUp(self):
+        self.hour = datetime.datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        self.ec2.enable_capacity_manager()
+
+    def tearDown(self):
+        self.ec2.disable_capacity_manager()
+
+    def ask(self, **more):
+        args = {'MetricNames': ['spot-inst-az-fulfillment-rate', 'spot-capacity-total-requested-vcpu',
+                                'spot-avg-inst-az-count-per-requested-vcpu'],
+                'StartTime': self.hour - datetime.timedelta(hours=24), 'EndTime': self.hour, 'Period': 3600,
+                'GroupBy': ['instance-type', 'availability-zone-id']}
+        args.update(more)
+        return self.ec2.get_capacity_manager_metric_data(**args)
+
+    def test_the_manager_is_enabled_in_one_region(self):
+        here = self.ec2.get_capacity_manager_attributes()
+        self.assertEqual((here['CapacityManagerStatus'], here['IngestionStatus']), ('enabled', 'ingestion-complete'))
+        self.assertEqual(here['LatestDatapointTimestamp'], self.hour - datetime.timedelta(hours=1))
+        west = self.client('ec2', 'us-west-2')
+        self.assertEqual(west.get_capacity_manager_attributes()['CapacityManagerStatus'], 'disabled')
+        self.fails('UnsupportedOperation', 400, west.enable_capacity_manager)
+        self.assertEqual(self.ec2.disable_capacity_manager()['CapacityManagerStatus'], 'disabled')
+        self.assertNotIn('LatestDatapointTimestamp', self.ec2.get_capacity_manager_attributes())
+        self.fails('UnsupportedOperation', 400, self.ask)
+        self.fails('DryRunOperation', 412, self.ask, DryRun=True)
+
+    def test_rates_come_by_hour_type_and_zone_in_pages(self):
+        for zone, ago, requested, fulfilled, pools in (('use1-az4', 2, 40, 10, 1), ('use1-az4', 3, 8, 8, 2), ('use1-az6', 2, 4, 0, 1)):
+            self.sim.ctl('POST', '/aws/fulfilment', {'region': 'us-east-1', 'zone': zone, 'type': TYPE, 'requested': requested,
+                                                     'fulfilled': fulfilled, 'combinations': pools, 'hours_ago': ago})
+        self.sim.ctl('POST', '/aws/fulfilment', {'region': 'us-west-2', 'zone': 'usw2-az1', 'type': TYPE, 'requested': 4, 'fulfilled': 4})
+        # Of the hour that is not over there are no data.
+        self.sim.ctl('POST', '/aws/fulfilment', {'region': 'us-east-1', 'zone': 'use1-az1', 'type': TYPE, 'requested': 4, 'fulfilled': 4, 'hours_ago': 0})
+        region = [{'DimensionCondition': {'Dimension': 'resource-region', 'Comparison': 'equals', 'Values': ['us-east-1']}}]
+        rows, token = [], None
+        while token != '':
+            page = self.ask(FilterBy=region, MaxResults=2, **({'NextToken': token} if token else {}))
+            self.assertLessEqual(len(page['MetricDataResults']), 2)
+            rows, token = rows + page['MetricDataResults'], page.get('NextToken', '')
+        got = {(r['Dimension']['AvailabilityZoneId'], (self.hour - r['Timestamp']).total_seconds() // 3600):
+               tuple(v['Value'] for v in r['MetricValues']) for r in rows}
+        self.assertEqual(got, {('use1-az4', 2): (25, 40, 1), ('use1-az4', 3): (100, 8, 2), ('use1-az6', 2): (0, 4, 1)})
+        self.assertEqual({r['Dimension']['InstanceType'] for r in rows}, {TYPE})
+        west = [{'DimensionCondition': {'Dimension': 'resource-region', 'Comparison': 'in', 'Values': ['us-west-2', 'us-west-1']}}]
+        self.assertEqual(len(self.ask(FilterBy=west)['MetricDataResults']), 1)
+        day = self.ask(FilterBy=region, Period=86400, GroupBy=['resource-region'])['MetricDataResults']
+        self.assertEqual([v['Value'] for v in day[0]['MetricValues']][1], 52)
+
+    def test_wrong_questions_are_refused(self):
+        wrong = 'InvalidParameterValue'
+        self.fails(wrong, 400, self.ask, MetricNames=['spot-fulfilment'])
+        self.fails(wrong, 400, self.ask, GroupBy=['zone'])
+        self.fails(wrong, 400, self.ask, Period=5400)
+        self.fails(wrong, 400, self.ask, Period=7 * 3600)
+        self.fails(wrong, 400, self.ask, StartTime=self.hour)
+        self.fails(wrong, 400, self.ask, StartTime=self.hour - datetime.timedelta(days=91))
+        for condition in ({'Dimension': 'zone', 'Comparison': 'equals', 'Values': ['a']},
+                          {'Dimension': 'instance-type', 'Comparison': 'like', 'Values': ['a']},
+                          {'Dimension': 'instance-type', 'Comparison': 'in', 'Values': []}):
+            self.fails(wrong, 400, self.ask, FilterBy=[{'DimensionCondition': condition}])
 
 
 class Trouble(Base):

@@ -46,8 +46,8 @@ void estimates_add(const struct hazard_model *m, const struct offer *o, struct s
 		HAZARD(usual_weight_hours), HAZARD(recent_hours), HAZARD(recent_reclaims),
 		HAZARD(day_factor), HAZARD(raised_per_hour) };
 	static const struct number of_odds[] = { ODDS(odds), ODDS(lo), ODDS(hi), ODDS(signal),
-		ODDS(signal_weight), ODDS(group), ODDS(group_weight), ODDS(own_launches),
-		ODDS(own_refusals) };
+		ODDS(signal_weight), ODDS(account), ODDS(account_weight), ODDS(group),
+		ODDS(group_weight), ODDS(own_launches), ODDS(own_refusals) };
 	struct hazard h;
 	struct odds s;
 

@@ -41,11 +41,13 @@ struct hazard {
 	struct rise rise;
 };
 
-/* odds = (signal * signal_weight + group * group_weight + own_launches) / (the weights + own
- * launches and refusals) */
+/* odds = (signal * signal_weight + account * account_weight + group * group_weight + own_launches)
+ * / (the weights + own launches and refusals) */
 struct odds {
 	double odds, lo, hi; /* that a launch now succeeds; 90 % interval */
 	double signal, signal_weight; /* the provider's signal; weight in launches */
+	/* the account's other requests in the pool: share delivered, weight in launches */
+	double account, account_weight;
 	double group, group_weight; /* launches of the pool's neighbours */
 	double own_launches, own_refusals; /* aged */
 	const char *source; /* static words */
@@ -61,8 +63,8 @@ void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazar
 /* Like hazard_of(), from the pool's signals and own record only. ret_odds may be NULL. */
 void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret,
     struct odds *ret_odds);
-/* Fills ret with the odds that a launch now succeeds, from the provider's signal, our own launches
- * and those of the neighbours. */
+/* Fills ret with the odds that a launch now succeeds. They come from the provider's signal, the
+ * account's other requests, our own launches and those of the neighbours. */
 void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret);
 /* Returns the share (0..1) of reclaims that strike both pools at once; 1 for a pool and itself. */
 double hazard_correlation(const struct hazard_model *m, const struct offer *a,

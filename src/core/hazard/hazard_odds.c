@@ -1,6 +1,6 @@
-/* Odds that a launch now succeeds: from the provider's signal, the neighbours' launches and the
- * pool's own. Counts travel up and down the tree of hazard_model.c. A message across a level weighs
- * at most ODDS_NU launches. */
+/* Odds that a launch now succeeds: from the provider's signal, the account's other requests, the
+ * neighbours' launches and the pool's own. Counts travel up and down the tree of hazard_model.c. A
+ * message across a level weighs at most ODDS_NU launches. */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
@@ -9,6 +9,8 @@
 /* 1 + a + b of the beta distribution of members' odds about their group's. */
 #define ODDS_NU 4.0
 #define WISE_BELOW 4.0
+/* The same of our launches about the account's other requests, which may be larger than ours. */
+#define ACCOUNT_NU 10.0
 #define SIGNAL_NOTHING 0.5
 #define SIGNAL_NOTHING_WEIGHT 1.0
 
@@ -86,6 +88,26 @@ static void signal_odds(const struct offer *o, struct odds *ret)
 	}
 }
 
+/* Fills the evidence from the account's requests. Ours among them are in the own record, so only
+ * the rest counts. The provider counts with a delay of hours, so our own refusals weaken it. */
+static void account_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+{
+	double age_h = (double)(m->now_us - o->account_us) / (double)SPOT_US_PER_HOUR, faded, asked,
+	       delivered;
+
+	if (!(o->account_asked > 0)) {
+		return;
+	}
+	faded = pow(0.5, fmax(age_h, 0) / m->policy->odds_half_life_h);
+	asked = o->account_asked * faded - ret->own_launches - ret->own_refusals;
+	delivered = o->account_delivered * faded - ret->own_launches;
+	if (asked <= 0) {
+		return;
+	}
+	ret->account = fmin(fmax(delivered / asked, 0), 1);
+	ret->account_weight = asked * ACCOUNT_NU / (ACCOUNT_NU + asked) / (1 + ret->own_refusals);
+}
+
 /* Fills the evidence from the neighbours' launches. */
 static void pool_prior(const struct hazard_model *m, const struct offer *o, struct odds *ret)
 {
@@ -136,9 +158,10 @@ static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 /* Completes odds, interval and source from the terms in ret. */
 static void odds_finish(struct odds *ret)
 {
-	double good =
-	    ret->signal * ret->signal_weight + ret->group * ret->group_weight + ret->own_launches;
-	double n = ret->signal_weight + ret->group_weight + ret->own_launches + ret->own_refusals;
+	double good = ret->signal * ret->signal_weight + ret->account * ret->account_weight +
+	    ret->group * ret->group_weight + ret->own_launches;
+	double n = ret->signal_weight + ret->account_weight + ret->group_weight +
+	    ret->own_launches + ret->own_refusals;
 
 	ret->odds = good / n;
 	beta_interval(good, n - good, &ret->lo, &ret->hi);
@@ -160,7 +183,8 @@ void odds_unused(const struct group *g, struct unused *ret)
 
 static bool signal_none(const struct offer *o)
 {
-	return !o->has_odds && !(o->placement_score > 0) && !(o->capacity >= 0);
+	return !o->has_odds && !(o->placement_score > 0) && !(o->capacity >= 0) &&
+	    !(o->account_asked > 0);
 }
 
 void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
@@ -179,6 +203,7 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 			ret->lo = fmin((double)u->odds_lo, ret->odds);
 			ret->hi = fmax((double)u->odds_hi, ret->odds);
 		} else {
+			account_odds(m, o, ret);
 			odds_finish(ret);
 		}
 	} else {
@@ -186,11 +211,14 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 
 		ret->own_launches = own.launches;
 		ret->own_refusals = own.refusals;
+		account_odds(m, o, ret);
 		pool_prior(m, o, ret);
 		odds_finish(ret);
 	}
 	if (ret->own_launches + ret->own_refusals > 0) {
 		ret->source = "own launches";
+	} else if (ret->account_weight > fmax(ret->signal_weight, ret->group_weight)) {
+		ret->source = "fulfilment rate";
 	} else if (ret->group_weight > ret->signal_weight) {
 		ret->source = "launches of neighbours";
 	}

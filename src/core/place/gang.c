@@ -85,6 +85,9 @@ static int by_total(const void *pa, const void *pb)
 	if (a->refused == NULL && a->total_micros != b->total_micros) {
 		return a->total_micros < b->total_micros ? -1 : 1;
 	}
+	if (a->refused == NULL && fabs(a->hours - b->hours) > 0) {
+		return a->hours < b->hours ? -1 : 1;
+	}
 	return x < y ? -1 : x > y;
 }
 

@@ -397,6 +397,10 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 		if (o->has_odds) {
 			h = hash_mix(h, double_bits(o->odds));
 		}
+		if (o->account_asked > 0) {
+			h = hash_mix(hash_mix(h, double_bits(o->account_asked)),
+			    double_bits(o->account_delivered));
+		}
 		if (o->has_quota) {
 			h = hash_mix(hash_mix(h, (uint64_t)o->quota_limit),
 			    (uint64_t)o->quota_used);

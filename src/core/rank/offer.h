@@ -89,6 +89,10 @@ struct offer {
 	double band_lo, band_hi; /* eviction band as published, fractions */
 	/* of stopped spot machines that were preempted: newest day, least, most */
 	double share, share_lo, share_hi;
+	/* Requests of the whole account by the provider's count: machines asked for and delivered,
+	 * faded by age at account_us. Not known without account_asked. */
+	double account_asked, account_delivered;
+	int64_t account_us;
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 

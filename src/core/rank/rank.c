@@ -270,48 +270,6 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-struct key {
-	uint64_t value;
-	uint32_t at;
-};
-#define DIGIT 11
-
-/* Stable, least digit first; digits that are the same everywhere are passed over. Returns the
- * sorted one of the two. */
-static struct key *keys_sort(struct key *keys, struct key *spare, size_t n)
-{
-	uint64_t any = 0, all = UINT64_MAX;
-
-	for (size_t i = 0; i < n; i++) {
-		any |= keys[i].value;
-		all &= keys[i].value;
-	}
-	for (int shift = 0; shift < 64; shift += DIGIT) {
-		uint32_t count[1 << DIGIT] = { 0 }, sum = 0;
-		struct key *t;
-
-		if (((any ^ all) >> shift & ((1 << DIGIT) - 1)) == 0) {
-			continue;
-		}
-		for (size_t i = 0; i < n; i++) {
-			count[keys[i].value >> shift & ((1 << DIGIT) - 1)]++;
-		}
-		for (size_t d = 0; d < ARRAY_LEN(count); d++) {
-			uint32_t here = count[d];
-
-			count[d] = sum;
-			sum += here;
-		}
-		for (size_t i = 0; i < n; i++) {
-			spare[count[keys[i].value >> shift & ((1 << DIGIT) - 1)]++] = keys[i];
-		}
-		t = keys;
-		keys = spare;
-		spare = t;
-	}
-	return keys;
-}
-
 /* Indices of the offers by pool id. */
 static const struct key *by_pool(struct arena *a, const struct offer *offers, size_t n)
 {
@@ -436,11 +394,30 @@ static void pass_ends(struct rank_ctx *c, struct pass *p)
 	}
 }
 
+/* Orders n offers of equal cost: the one that is expected to be done first goes first. */
+static void tie_order(struct arena *a, const struct pass *p, struct key *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		/* The bits of positive doubles have their order. */
+		memcpy(&keys[i].value, &raw_at(p, &keys[i])->hours, sizeof(keys[i].value));
+	}
+	keys_sort_run(a, keys, n);
+}
+
 static void pass_order(struct arena *a, struct pass *p, struct ranking *ret)
 {
-	size_t n = p->usable;
-	const struct key *keys = keys_sort(p->keys, arena_array_raw(a, n + 1, sizeof(*p->keys)), n);
+	size_t n = p->usable, to;
+	struct key *keys = keys_sort(p->keys, arena_array_raw(a, n + 1, sizeof(*p->keys)), n);
 
+	for (size_t from = 0; from < n; from = to) {
+		to = from + 1;
+		while (to < n && keys[to].value == keys[from].value) {
+			to++;
+		}
+		if (to - from > 1) {
+			tie_order(a, p, &keys[from], to - from);
+		}
+	}
 	ret->scores = arena_array_raw(a, n + 1, sizeof(*ret->scores));
 	ret->usable = n;
 	for (size_t i = 0; i < n; i++) {

@@ -97,4 +97,15 @@ static inline const struct place_memo *rank_place_near(struct rank_ctx *c, const
 	return &near->memo;
 }
 
+/* order.c: value to sort by, index of the thing. */
+struct key {
+	uint64_t value;
+	uint32_t at;
+};
+/* Sorts by radix, the least digit first; digits that are the same everywhere are passed over.
+ * Returns the sorted one of the two arrays. */
+struct key *keys_sort(struct key *keys, struct key *spare, size_t n);
+/* Sorts a run in place, which is short as a rule. */
+void keys_sort_run(struct arena *a, struct key *keys, size_t n);
+
 #endif

@@ -145,7 +145,8 @@ static const char *interval_text(struct ctl *c, const json_t *h)
 				 : "";
 }
 
-/* "score 7/10, odds 62 %, has some, ends 2026-12-01T09:30Z": what providers tell of their room. */
+/* "score 7/10, odds 62 %, filled 27 % of 11, has some, ends 2026-12-01T09:30Z": what providers tell
+ * of their room. */
 static const char *capacity_text(struct ctl *c, const json_t *signals)
 {
 	const char *text = "";
@@ -161,6 +162,9 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 			more = arena_printf(c->arena, "score %g/10", v);
 		} else if (strcmp(kind, "obtainability") == 0) {
 			more = arena_printf(c->arena, "odds %.0f %%", v * 100);
+		} else if (strcmp(kind, "fulfilment") == 0) {
+			more = arena_printf(c->arena, "filled %.0f %% of %.0f", v * 100,
+			    json_f64(s, "hi", 0, NULL));
 		} else if (strcmp(kind, "capacity") == 0) {
 			more = v >= 0.5 ? "has some" : "has none";
 		} else if (strcmp(kind, "ends") == 0) {

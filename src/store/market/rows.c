@@ -100,6 +100,9 @@ static struct offer offer_of(struct market_names *n, const struct q_offers_row *
 		.share_hi = w->share_hi,
 		.has_odds = w->has_odds,
 		.odds = w->odds,
+		.account_asked = w->asked,
+		.account_delivered = w->delivered,
+		.account_us = w->asked_us,
 		.has_quota = w->has_quota_limit,
 		.quota_unit = names_text(n, w->quota_unit),
 		.quota_limit = w->quota_limit,
@@ -386,7 +389,9 @@ static bool signals_same(const struct offer *a, const struct offer *b)
 	    near(a->band_lo, b->band_lo) && near(a->band_hi, b->band_hi) &&
 	    a->has_share == b->has_share && near(a->share, b->share) &&
 	    near(a->share_lo, b->share_lo) && near(a->share_hi, b->share_hi) &&
-	    a->has_odds == b->has_odds && near(a->odds, b->odds);
+	    a->has_odds == b->has_odds && near(a->odds, b->odds) &&
+	    near(a->account_asked, b->account_asked) &&
+	    near(a->account_delivered, b->account_delivered) && a->account_us == b->account_us;
 }
 
 static bool offer_same(const struct offer *a, const struct offer *b)

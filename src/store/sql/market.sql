@@ -224,7 +224,8 @@ SELECT (SELECT count(*) FROM u), (SELECT min(stale_us) FROM s WHERE state <> 'st
 
 -- Stores a provider's signals of a region, or of all regions if it is empty. Capacity that it no
 -- longer reports is unknown (CoreWeave reports only pools that somebody asks for), an end too.
--- Storing none instead would stop all requests for the pool for ever.
+-- Storing none instead would stop all requests for the pool for ever. A fulfilment rate is asked
+-- for more seldom and fades by itself. It goes after two days without a newer one.
 -- name: market_signals_put
 -- params: provider text, region text, signal[], now_us int8, fence int8
 -- rows_in: signal (region text, zone text, type text, market text, kind text, value float8, lo float8,
@@ -238,7 +239,9 @@ WITH ok AS (
 	SELECT DISTINCT ON (region, zone, instance_type, market, kind) *
 	FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS u (region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source)
 ), silent AS (
-	DELETE FROM signal s USING ok WHERE s.provider = $1 AND ($2 = '' OR s.region = $2) AND s.kind IN ('capacity', 'ends') AND NOT EXISTS (
+	DELETE FROM signal s USING ok WHERE s.provider = $1 AND ($2 = '' OR s.region = $2)
+		AND (s.kind IN ('capacity', 'ends') OR (s.kind = 'fulfilment'
+			AND s.observed_us < $13 - 172800000000)) AND NOT EXISTS (
 		SELECT FROM u WHERE (u.region, u.zone, u.instance_type, u.market, u.kind) = (s.region, s.zone, s.instance_type, s.market, s.kind))
 )
 INSERT INTO signal (provider, region, zone, instance_type, market, kind, value, lo, hi, as_of_us, source, observed_us)

@@ -60,6 +60,7 @@ SELECT count(*) FROM d;
 -- - odds_us: when the odds were observed
 -- - round_id: the round that confirms the price; fade_us and so on: price_faded of pool_price,
 --   so that a confirmation needs no read
+-- - asked, delivered, asked_us: the signal fulfilment
 -- - signals: lines "KIND JSON", NULL without `told`; that reads offered pools without a price, too
 -- name: offers
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8, told bool
@@ -74,7 +75,7 @@ SELECT count(*) FROM d;
 --   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?,
 --   round_id int8?, fade_us int8?, fade_w float8?, fade_1 float8?, fade_2 float8?, offered bool,
 --   price_why text?, effective_us int8?, source text?, signals text?, reclaimed_us int8?,
---   ends_us int8?
+--   asked float8?, delivered float8?, asked_us int8?, ends_us int8?
 -- writes: no
 -- lane: long
 -- row_at: yes
@@ -89,21 +90,20 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	p.offered AND l.pool_id IS NOT NULL, l.price_micros, l.observed_us, l.state,
 	coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
 	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score),
-	coalesce(z.capacity, r.capacity), coalesce(z.capacity_us, r.capacity_us),
-	d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
-	live.n, live.counted, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),
-	coalesce(z.share, r.share), coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
+	coalesce(z.capacity, r.capacity), coalesce(z.capacity_us, r.capacity_us), d.node_us,
+	d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why, live.n, live.counted,
+	coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi), coalesce(z.share, r.share),
+	coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
 	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds
 		WHEN r.odds_us > $2 - 1800000000 THEN r.odds END,
 	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds_us
-		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
-	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
-	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
+		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END, coalesce(q.unit, qa.unit),
+	coalesce(q.quota_limit, qa.quota_limit), q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w, l.round_id,
 	coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2, p.offered, l.why,
-	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us,
-	CASE WHEN p.market = 'reserved' THEN (SELECT (s.value * 1000000)::int8 FROM signal s
-		WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
+	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us, fu.hi,
+	fu.lo, fu.as_of_us, CASE WHEN p.market = 'reserved' THEN (SELECT (s.value * 1000000)::int8
+	FROM signal s WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
 		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
 FROM pool p LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
@@ -116,8 +116,9 @@ LEFT JOIN said tr ON p.zone <> '' AND (tr.provider, tr.region, tr.zone, tr.insta
 	tr.market) = (p.provider, p.region, '', p.instance_type, p.market)
 LEFT JOIN LATERAL (SELECT string_agg(w.lines, E'\n') AS lines FROM wide w
 	WHERE w.provider = p.provider AND w.region = p.region AND w.zone IN ('', p.zone)
-		AND w.instance_type IN ('', p.instance_type)
-		AND w.market IN ('', p.market)) tw ON true
+	AND w.instance_type IN ('', p.instance_type) AND w.market IN ('', p.market)) tw ON true
+LEFT JOIN signal fu ON (fu.provider, fu.region, fu.zone, fu.instance_type, fu.market, fu.kind) =
+	(p.provider, p.region, p.zone, p.instance_type, p.market, 'fulfilment')
 LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id LEFT JOIN pool_reclaim k ON k.pool_id = p.id
 LEFT JOIN (SELECT pool_id, count(*)::int4 AS n,
@@ -152,7 +153,7 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
 	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
-	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us,
+	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us, fu.hi, fu.lo, fu.as_of_us,
 	CASE WHEN p.market = 'reserved' THEN (SELECT (s.value * 1000000)::int8 FROM signal s
 		WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
 		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
@@ -168,6 +169,8 @@ LEFT JOIN LATERAL (SELECT string_agg(s.kind || ' ' ||
 	FROM signal s WHERE $7 AND s.provider = p.provider AND s.region = p.region
 		AND s.zone IN ('', p.zone) AND s.instance_type IN ('', p.instance_type)
 		AND s.market IN ('', p.market)) t ON true
+LEFT JOIN signal fu ON (fu.provider, fu.region, fu.zone, fu.instance_type, fu.market, fu.kind) =
+	(p.provider, p.region, p.zone, p.instance_type, p.market, 'fulfilment')
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
 LEFT JOIN pool_cool c ON c.pool_id = p.id LEFT JOIN pool_reclaim k ON k.pool_id = p.id
 LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,

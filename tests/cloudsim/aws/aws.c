@@ -133,6 +133,7 @@ static void aws_free(struct sim *s)
 	groups_free(aws_controls(s));
 	requests_free(aws_controls(s));
 	keys_free(aws_controls(s));
+	filled_free(aws_controls(s));
 	aws_state_free(s);
 }
 
@@ -153,9 +154,20 @@ static json_t *impaired_post(struct sim *s, const json_t *doc, struct arena *a U
 }
 
 static const struct control_call aws_calls[] = {
+	{ "POST", "/aws/capacity-manager", "{\"region\": NAME, \"lag_h\": 1}", "{}",
+	    "Enable Capacity Manager in a region; without one, disable it. Its data are late by "
+	    "these hours.",
+	    manager_post, NULL },
 	{ "POST", "/aws/events", "{\"twice\": true}", "{}",
 	    "Deliver every event of an instance to the queues twice, under one id.", events_post,
 	    NULL },
+	{ "POST", "/aws/fulfilment",
+	    "{\"region\": NAME, \"zone\": ID, \"type\": NAME, \"requested\": VCPUS, "
+	    "\"fulfilled\": VCPUS, \"combinations\": 1, \"hours_ago\": 1}",
+	    "{}",
+	    "Let the account have asked for spot capacity of a pool in an hour. combinations is "
+	    "how many pools the requests would take.",
+	    filled_post, NULL },
 	{ "POST", "/aws/impaired", "{\"zone\": ID}", "{}",
 	    "Make DescribeInstances fail for instances of a zone and for calls without ids. An "
 	    "empty "

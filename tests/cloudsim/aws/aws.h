@@ -129,6 +129,9 @@ struct aws_controls {
 	struct pgroup *groups; /* ec2_group.c: placement groups */
 	struct spot_ask *asks; /* ec2_request.c: spot requests without an instance */
 	struct key_pair *keys; /* ec2_things.c */
+	struct filled_hour *filled; /* ec2_manager.c */
+	char manager[32]; /* region where Capacity Manager is enabled; "" = nowhere */
+	int64_t manager_lag_h; /* hours by which its data are late */
 	bool events_twice;
 	char impaired[32]; /* zone id; "" = none */
 };

@@ -34,6 +34,7 @@ void aws_state_new(struct sim *s)
 	if (!s->aws) {
 		abort();
 	}
+	s->aws->controls.manager_lag_h = 1;
 }
 
 static void token_free(void *p)

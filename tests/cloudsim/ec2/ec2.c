@@ -74,6 +74,10 @@ static const struct {
 	{ "CreatePlacementGroup", ec2_create_group, LIMIT_CHANGE, false },
 	{ "DescribePlacementGroups", ec2_describe_pgroups, LIMIT_READ, false },
 	{ "DeletePlacementGroup", ec2_delete_group, LIMIT_CHANGE, false },
+	{ "EnableCapacityManager", ec2_manager_enable, LIMIT_CHANGE, false },
+	{ "DisableCapacityManager", ec2_manager_disable, LIMIT_CHANGE, false },
+	{ "GetCapacityManagerAttributes", ec2_manager_attributes, LIMIT_READ, false },
+	{ "GetCapacityManagerMetricData", ec2_manager_data, LIMIT_READ, false },
 	{ "DescribeAccountAttributes", ec2_account_attributes, LIMIT_READ, false },
 };
 

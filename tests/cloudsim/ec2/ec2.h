@@ -52,7 +52,8 @@ ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describ
     ec2_describe_template_versions, ec2_stop, ec2_start, ec2_reboot, ec2_attribute,
     ec2_modify_attribute, ec2_console, ec2_describe_volumes, ec2_describe_tags, ec2_describe_nics,
     ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes, ec2_create_group,
-    ec2_describe_pgroups, ec2_delete_group;
+    ec2_describe_pgroups, ec2_delete_group, ec2_manager_enable, ec2_manager_disable,
+    ec2_manager_attributes, ec2_manager_data;
 
 /* ec2_reserved.c: a launch's words about reservations, and the one that it uses up (NULL =
  * none). */
@@ -68,6 +69,11 @@ bool reserved_block(const struct inst *i); /* runs in a capacity block */
 void reserved_free_all(struct aws_controls *c);
 /* POST /aws/reservation */
 json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
+
+/* ec2_manager.c: POST /aws/capacity-manager, POST /aws/fulfilment */
+json_t *manager_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
+json_t *filled_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
+void filled_free(struct aws_controls *c);
 
 /* ec2_run.c and ec2_view.c share */
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);

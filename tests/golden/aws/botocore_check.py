@@ -60,7 +60,13 @@ def wire_name(shape, member, default, plural):
     return s.get("name", default)
 
 
+# Types come before the model that names them.
+OPEN_ENUMS = {"InstanceType"}
+
+
 def scalar(shape, value):
+    if shape.type_name == "string" and shape.enum and shape.name not in OPEN_ENUMS:
+        assert value in shape.enum, f"{value} is not in the model's {shape.name}"
     if shape.type_name in ("integer", "long"):
         return int(value)
     if shape.type_name in ("float", "double"):

@@ -101,6 +101,9 @@ static void offer_equals(const struct offer *a, const struct offer *b)
 	NEAR(placement_score);
 	NEAR(advisor_lo);
 	NEAR(odds);
+	NEAR(account_asked);
+	NEAR(account_delivered);
+	SAME(account_us);
 	NEAR(price_mean);
 	NEAR(price_var);
 	NEAR(price_cover);
@@ -236,6 +239,10 @@ static const char *const changes[] = {
 	"WHERE id = $1 ON CONFLICT (provider, region, zone, instance_type, market, kind) DO "
 	"UPDATE SET "
 	"value = EXCLUDED.value",
+	"INSERT INTO signal SELECT provider, region, zone, instance_type, market, 'fulfilment', "
+	"0.5, $2 % 9, 2 * ($2 % 9), " NOW_SQL ", " NOW_SQL ", 't' FROM pool WHERE id = $1 ON "
+	"CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET lo = "
+	"EXCLUDED.lo, hi = EXCLUDED.hi, as_of_us = EXCLUDED.as_of_us",
 	"DELETE FROM signal s USING pool p WHERE p.id = $1 AND s.instance_type = p.instance_type "
 	"AND "
 	"s.kind = 'capacity'",

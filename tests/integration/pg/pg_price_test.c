@@ -264,6 +264,19 @@ static void capacity_that_is_told_no_more_is_not_known(void **state)
 	signals_are("", "..", "ora0 praplacement_score5");
 }
 
+/* It is polled once an hour, the other signals more often. */
+static void a_fulfilment_rate_stays_for_two_days(void **state)
+{
+	(void)state;
+	testdb_exec(dsn,
+	    "DELETE FROM signal; INSERT INTO leader VALUES ('engine', 1, 'test', 0) ON CONFLICT DO "
+	    "NOTHING; INSERT INTO signal (provider, region, zone, instance_type, market, kind, "
+	    "value, lo, hi, as_of_us, source, observed_us) VALUES ('p', 'r', 'z', 'a', 'spot', "
+	    "'fulfilment', 0, 0, 1, 0, '', 1793000000000000 - 172800000000), ('p', 'r', 'z', 'b', "
+	    "'spot', 'fulfilment', 0, 0, 1, 0, '', 1793000000000000 - 172800000001)");
+	signals_are("r", "..", "prafulfilment0");
+}
+
 /* Pages that overlap: no reason to know none of its pools. */
 static void a_pool_that_is_listed_twice_is_one(void **state)
 {
@@ -505,6 +518,7 @@ int main(void)
 		T(the_past_may_come_after_the_price),
 		T(the_past_is_asked_for_by_types_and_once),
 		T(capacity_that_is_told_no_more_is_not_known),
+		T(a_fulfilment_rate_stays_for_two_days),
 		T(a_pool_that_is_listed_twice_is_one),
 		T(prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones),
 		T(a_price_from_long_ago_fills_the_past),

@@ -322,13 +322,14 @@ class Rendering(Case):
         self.assertIn("--zone", self.run_it("prices", "--cheapest", "--zone", "z", code=2).stderr)
 
     def test_prices_of_one_gpu_have_interval_source_and_room(self):
-        signals = [{"kind": "placement_score", "value": 7}, {"kind": "obtainability", "value": 0.62}, {"kind": "capacity", "value": 0}]
+        signals = [{"kind": "placement_score", "value": 7}, {"kind": "obtainability", "value": 0.62},
+                   {"kind": "fulfilment", "value": 0.271, "lo": 2.9, "hi": 10.8}, {"kind": "capacity", "value": 0}]
         row = {**POOL, "signals": signals, "hazard": {"per_hour": 0.01, "lo": 0.002, "hi": 0.05, "source": "spot advisor"}}
         self.daemon.on("GET", "/v1/prices", page([row]))
         head, cells = self.rows(self.run_it("prices", "--gpu", "A10G").stdout)
         got = dict(zip(head, cells))
         self.assertEqual([got[k] for k in ("USD/H", "AGE", "STATE", "RECLAIMS/H", "FROM", "CAPACITY", "SOURCE")],
-                         ["0.4123", "1m05s", "fresh", "0.0020..0.0500", "spot advisor", "score 7/10, odds 62 %, has none", "DescribeSpotPriceHistory"])
+                         ["0.4123", "1m05s", "fresh", "0.0020..0.0500", "spot advisor", "score 7/10, odds 62 %, filled 27 % of 11, has none", "DescribeSpotPriceHistory"])
 
     def test_refused_prices_say_why(self):
         self.daemon.on("GET", "/v1/prices/refused", page([{"pool": POOL, "refused_micros": 10000, "observed_at": "2026-01-01T00:00:00Z",

@@ -31,6 +31,7 @@ static void names_of_enums_read_back(void **state)
 	assert_string_equal(spot_market_name(SPOT_MARKET_NONE), "?");
 	assert_string_equal(spot_market_name((enum spot_market)9), "?");
 	assert_string_equal(spot_signal_name(SPOT_SIGNAL_PLACEMENT_SCORE), "placement_score");
+	assert_string_equal(spot_signal_name(SPOT_SIGNAL_FULFILMENT), "fulfilment");
 	assert_string_equal(spot_instance_state_name(SPOT_INSTANCE_ODD), "odd");
 	assert_string_equal(spot_notice_name(SPOT_NOTICE_REBALANCE), "rebalance");
 	assert_int_equal(spot_notice_parse("interruption"), SPOT_NOTICE_INTERRUPTION);

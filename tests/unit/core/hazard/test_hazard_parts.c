@@ -84,6 +84,55 @@ static void odds_borrow_from_neighbours_by_how_near_they_are(void **state)
 	assert_true(odds_at(*state, 2, 1).group_weight < 1e-9);
 }
 
+static struct odds account_at(struct arena *a, double delivered, double asked, int64_t hours_ago)
+{
+	int64_t now = 100 * 24 * SPOT_US_PER_HOUR;
+	struct odds o;
+
+	offers[0].account_asked = asked;
+	offers[0].account_delivered = delivered;
+	offers[0].account_us = now - hours_ago * SPOT_US_PER_HOUR;
+	hazard_odds(hazard_model_build(a, offers, 1, &policy, now), &offers[0], &o);
+	return o;
+}
+
+static void requests_of_the_account_weigh_by_their_number_and_age(void **state)
+{
+	struct odds few = account_at(*state, 0, 2, 0), many = account_at(*state, 0, 40, 0),
+		    late = account_at(*state, 0, 40, 24), good = account_at(*state, 20, 20, 0);
+
+	assert_true(many.odds < few.odds && few.odds < 0.5 && good.odds > 0.9);
+	assert_true(many.odds < late.odds && late.odds < 0.5);
+	assert_true(many.account_weight < 10 && is_near(late.account_weight, 10.0 / 3, 1e-9));
+	assert_string_equal(many.source, "fulfilment rate");
+	/* Nobody asked: the pool is as without. */
+	assert_true(is_near(account_at(*state, 0, 0, 0).odds, 0.5, 1e-9));
+	assert_string_equal(account_at(*state, 0, 0, 0).source, "nothing known");
+}
+
+static void our_requests_in_the_accounts_count_once(void **state)
+{
+	double alone;
+
+	records[0].launches = 6;
+	records[0].refusals = 2;
+	alone = odds_at(*state, 1, 0).odds;
+	assert_true(is_near(account_at(*state, 6, 8, 0).odds, alone, 1e-9));
+	/* The four others got nothing. */
+	assert_true(account_at(*state, 6, 12, 0).odds < alone);
+	assert_true(account_at(*state, 6, 12, 0).account < 1e-9);
+	assert_string_equal(account_at(*state, 6, 12, 0).source, "own launches");
+}
+
+static void our_newer_refusals_win_over_a_good_rate(void **state)
+{
+	assert_true(account_at(*state, 30, 30, 3).odds > 0.9);
+	records[0].refusals = 2;
+	assert_true(account_at(*state, 30, 30, 3).odds < 0.8);
+	records[0].refusals = 5;
+	assert_true(account_at(*state, 30, 30, 3).odds < 0.4);
+}
+
 /* I_x(a, b) by its integral, at the quantiles; 0 for nothing. */
 static double beta_below(double a, double b, double x)
 {
@@ -298,6 +347,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(odds_begin_with_the_signal_and_end_with_our_own_launches),
 		T(odds_borrow_from_neighbours_by_how_near_they_are),
+		T(requests_of_the_account_weigh_by_their_number_and_age),
+		T(our_requests_in_the_accounts_count_once),
+		T(our_newer_refusals_win_over_a_good_rate),
 		T(intervals_of_odds_are_those_of_a_beta),
 		T(pools_that_share_more_fail_together_more),
 		T(observations_move_the_correlation_between_0_and_1),

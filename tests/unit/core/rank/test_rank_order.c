@@ -133,6 +133,9 @@ static int by_cost(const void *pa, const void *pb)
 	if (a->total_micros != b->total_micros) {
 		return a->total_micros < b->total_micros ? -1 : 1;
 	}
+	if (a->hours < b->hours || a->hours > b->hours) {
+		return a->hours < b->hours ? -1 : 1;
+	}
 	return (a->offer->pool_id > b->offer->pool_id) - (a->offer->pool_id < b->offer->pool_id);
 }
 
@@ -207,6 +210,53 @@ static void a_ranking_is_that_of_each_offer_alone_sorted(void **state)
 	assert_true(suited > 3000 && refused_n > 3000);
 }
 
+static void of_equal_costs_the_one_that_is_done_first_goes_first(void **state)
+{
+	static const size_t sizes[] = { 2, 7, 32, 33, 500 };
+	(void)state;
+
+	for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+		AUTO(arena) struct arena *a = arena_new((size_t)1 << 30);
+		struct world w;
+		struct ranking ret;
+
+		world_make(&w, a, 1);
+		w.n = sizes[k];
+		w.offers = arena_array(a, w.n, sizeof(*w.offers));
+		for (size_t i = 0; i < w.n; i++) {
+			w.offers[i] = (struct offer){ .pool_id = (int32_t)i,
+				.provider = "aws",
+				.region = "r",
+				.zone = "z",
+				.zone_name = "",
+				.instance_type = "t",
+				.gpu_name = "H100",
+				.gpu_milli = 1000,
+				.market = SPOT_MARKET_SPOT,
+				.price_state = PRICE_FRESH,
+				.price_micros = 1000000,
+				.advisor_lo = -1,
+				.placement_score = -1,
+				.capacity = -1,
+				.has_hazard = true,
+				.hazard = 0.01,
+				.launch = 0.1 + 0.1 * (double)rng_below(&w.r, 9) };
+		}
+		w.spec = (struct job_spec){ .asks = w.asks, .asks_n = 1 };
+		w.asks[0] = (struct resource_ask){ .use_spot = 1 };
+		w.job = (struct rank_job){ .spec = &w.spec, .spot_allowed = true };
+		rank_run(a, w.offers, w.n, &w.job, &w.policy, 5, &ret);
+		assert_int_equal(ret.usable, w.n);
+		for (size_t i = 1; i < w.n; i++) {
+			const struct score *x = &ret.scores[i - 1], *y = &ret.scores[i];
+
+			assert_int_equal(x->total_micros, y->total_micros);
+			assert_true(x->hours < y->hours ||
+			    (x->odds >= y->odds && x->offer->pool_id < y->offer->pool_id));
+		}
+	}
+}
+
 static void shared_names_are_the_same_names(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new((size_t)1 << 30);
@@ -241,6 +291,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ranking_is_that_of_each_offer_alone_sorted),
+		cmocka_unit_test(of_equal_costs_the_one_that_is_done_first_goes_first),
 		cmocka_unit_test(shared_names_are_the_same_names),
 	};
 

@@ -61,6 +61,7 @@ static const char *const fixed_image[] = { "ami", "ami-0fed", "instance_profile"
 	"arn:aws:iam::123456789012:instance-profile/spot-node", "security_groups.us-east-1", "sg-1",
 	NULL };
 static const char *const fixed_amis[] = { "ami", "ami-0fed", "reservations", "on", NULL };
+static const char *const managed[] = { "placement_scores", "off", "advisor_url", "off", NULL };
 static const char *const efa_on[] = { "ami", "ami-0fed", "efa", "on", "subnet.use1-az4",
 	"subnet-0123", "security_groups.us-east-1", "sg-1", NULL };
 static const char *const everything[] = { "reservations", "on", "interruption_queue.us-east-1",
@@ -85,6 +86,10 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_PRICES,
 	    GOLDEN_ARGS(spot_prices, HERE, POOLS, .market = SPOT_MARKET_ON_DEMAND) },
 	{ .name = "signals", .verb = DRIVE_SIGNALS, GOLDEN_ARGS(spot_signals, HERE, POOLS) },
+	{ .name = "signals_filled",
+	    .verb = DRIVE_SIGNALS,
+	    .settings = managed,
+	    GOLDEN_ARGS(spot_signals, HERE, .pools = wanted, .pools_n = ARRAY_LEN(wanted)) },
 	{ .name = "quotas", .verb = DRIVE_QUOTAS, GOLDEN_ARGS(spot_quotas, HERE) },
 	{ .name = "launch_spot",
 	    .verb = DRIVE_LAUNCH,

@@ -28,6 +28,17 @@
 	    TRY_DRY("DescribeInstanceTypeOfferings"), TRY_DRY("DescribeSpotPriceHistory"), \
 	    TRY_DRY("DescribeSpotInstanceRequests"), TRY_DRY("DescribeInstanceStatus")
 #define SCORES TRY_DRY("GetSpotPlacementScores")
+#define MANAGER(words) \
+	{ \
+		.url = US_EAST, .has = { "Action=GetCapacityManagerAttributes&" }, \
+		.hasnt = { "DryRun" }, .status = 200, \
+		.reply = "<GetCapacityManagerAttributesResponse>" words \
+			 "</GetCapacityManagerAttributesResponse>" \
+	}
+#define MANAGED \
+	MANAGER("<capacityManagerStatus>enabled</capacityManagerStatus>" \
+		"<latestDatapointTimestamp>2015-08-30T10:00:00.000Z</latestDatapointTimestamp>"), \
+	    TRY_DRY("GetCapacityManagerMetricData")
 #define GROUPS TRY_DRY("CreatePlacementGroup"), TRY_DRY("DescribePlacementGroups")
 #define PRICES \
 	{ \
@@ -100,7 +111,7 @@ static void everything_in_order_is_found_so(void **state)
 				 .mutating = -1,
 				 .status = 412,
 				 .reply = DRY },
-			     READ_ALL, SCORES, GROUPS, PRICES,
+			     READ_ALL, SCORES, MANAGED, GROUPS, PRICES,
 			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	for (size_t i = 0; i < c.n; i++) {
@@ -112,8 +123,19 @@ static void everything_in_order_is_found_so(void **state)
 	}
 	assert_string_equal(item_find(&c, "credentials")->words, "account 123456789012");
 	assert_non_null(strstr(item_find(&c, "quota G/Spot")->words, "64 vCPUs"));
-	assert_int_equal(c.n, 21);
+	assert_non_null(
+	    strstr(item_find(&c, "capacity manager")->words, "newest data of 2015-08-30T10:00"));
+	assert_int_equal(c.n, 23);
 	drive_fini(&d);
+}
+
+/* Not enabled is no fault, but the rates may not be read either. */
+static void manager_is_off(const struct spot_check *c)
+{
+	assert_int_equal(item_find(c, "capacity manager")->state, SPOT_CHECK_OK);
+	assert_non_null(strstr(item_find(c, "capacity manager")->words,
+	    "aws ec2 enable-capacity-manager --region us-east-1"));
+	assert_int_equal(item_find(c, "fulfilment rates")->state, SPOT_CHECK_WARN);
 }
 
 static void refusals_are_listed_item_by_item(void **state)
@@ -144,6 +166,10 @@ static void refusals_are_listed_item_by_item(void **state)
 			     { .has = { "GetSpotPlacementScores" },
 				 .status = 403,
 				 .reply = FORBIDDEN },
+			     MANAGER("<capacityManagerStatus>disabled</capacityManagerStatus>"),
+			     { .has = { "GetCapacityManagerMetricData" },
+				 .status = 403,
+				 .reply = FORBIDDEN },
 			     { .has = { "CreatePlacementGroup", "Strategy=cluster", "DryRun=true" },
 				 .mutating = -1,
 				 .status = 403,
@@ -162,6 +188,7 @@ static void refusals_are_listed_item_by_item(void **state)
 	/* A policy for tagged machines refuses a made-up one: that says nothing. */
 	assert_int_equal(item_find(&c, "terminate")->state, SPOT_CHECK_UNTESTED);
 	assert_int_equal(item_find(&c, "placement scores")->state, SPOT_CHECK_WARN);
+	manager_is_off(&c);
 	assert_int_equal(item_find(&c, "placement group")->state, SPOT_CHECK_WARN);
 	assert_non_null(strstr(item_find(&c, "placement group")->fix, "network_tier: best"));
 	assert_int_equal(item_find(&c, "on-demand prices")->state, SPOT_CHECK_BAD);
@@ -183,8 +210,8 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 	keyed_init(&d, wrong);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 200, .reply = NONE_ENDED }, TRY_DRY("TerminateInstances"),
-			     READ_ALL, TRY_DRY("DescribeCapacityReservations"), GROUPS, PRICES,
-			     { .status = 200, .reply = QUOTAS("64.0") }),
+			     READ_ALL, MANAGED, TRY_DRY("DescribeCapacityReservations"), GROUPS,
+			     PRICES, { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
 	assert_non_null(strstr(item_find(&c, "launch spot")->words, "vpc-1"));
@@ -202,8 +229,8 @@ static void an_endpoint_that_does_not_know_dry_runs_is_found_out(void **state)
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 200, .reply = "<RunInstancesResponse/>" },
 			     TRY_DRY("RunInstances"), { .status = 200, .reply = NONE_ENDED },
-			     TRY_DRY("TerminateInstances"), READ_ALL, SCORES, GROUPS, PRICES,
-			     { .status = 200, .reply = QUOTAS("64.0") }),
+			     TRY_DRY("TerminateInstances"), READ_ALL, SCORES, MANAGED, GROUPS,
+			     PRICES, { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
 	assert_non_null(strstr(item_find(&c, "launch spot")->words, "DryRun"));
@@ -222,7 +249,7 @@ static void no_pool_means_no_launch_to_try(void **state)
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &c, { .status = 200, .reply = WHO },
 			     { .status = 503, .reply = EC2_XML("RequestLimitExceeded", "m") },
 			     { .status = 200, .reply = NONE_ENDED }, TRY_DRY("TerminateInstances"),
-			     READ_ALL, SCORES, GROUPS, PRICES,
+			     READ_ALL, SCORES, MANAGED, GROUPS, PRICES,
 			     { .has = { "\"VisibilityTimeout\":0", "\"WaitTimeSeconds\":0" },
 				 .status = 400,
 				 .reply = "{\"__type\":\"com.amazonaws.sqs#QueueDoesNotExist\","

@@ -194,6 +194,8 @@ static void price_lists_of_the_wrong_shape_are_bad_replies(void **state)
 	"{\"index\":3,\"label\":\"15-20%\"},{\"index\":4,\"label\":\">20%\"}]"
 #define ADVISOR(rows) "{" RANGES ",\"spot_advisor\":{\"us-east-1\":{\"Linux\":{" rows "}}}}"
 
+static const char *const unmanaged[] = { "capacity_manager", "off", NULL };
+
 static struct spot_signals signals_args(void)
 {
 	return (struct spot_signals){ .region = "us-east-1",
@@ -211,7 +213,7 @@ static void scores_that_are_refused_leave_the_advisor(void **state)
 		struct spot_signals a = signals_args();
 		struct drive d;
 
-		keyed_init(&d, NULL);
+		keyed_init(&d, unmanaged);
 		struct drive_try script[] = {
 			{ .has = { "Action=GetSpotPlacementScores",
 			      "InstanceType.3=", "SingleAvailabilityZone=true",
@@ -239,8 +241,8 @@ static void scores_that_are_refused_leave_the_advisor(void **state)
 
 static void an_advisor_of_another_shape_is_refused(void **state)
 {
-	static const char *const settings[] = { "placement_scores", "off", "advisor_url",
-		"https://mirror.example.test/a.json", NULL };
+	static const char *const settings[] = { "placement_scores", "off", "capacity_manager",
+		"off", "advisor_url", "https://mirror.example.test/a.json", NULL };
 	static const char *const bad[] = { "{}", "{\"ranges\":[]}", "{" RANGES "}",
 		"{" RANGES ",\"spot_advisor\":[]}", ADVISOR("\"g5.xlarge\":{\"r\":5}"),
 		ADVISOR("\"g5.xlarge\":{\"r\":-1}"), ADVISOR("\"g5.xlarge\":{\"r\":1.5}"),
@@ -263,7 +265,8 @@ static void an_advisor_of_another_shape_is_refused(void **state)
 
 static void signals_can_be_turned_off(void **state)
 {
-	static const char *const off[] = { "placement_scores", "off", "advisor_url", "off", NULL };
+	static const char *const off[] = { "placement_scores", "off", "capacity_manager", "off",
+		"advisor_url", "off", NULL };
 	struct spot_signals a = signals_args();
 	struct drive d;
 
@@ -280,7 +283,7 @@ static void scores_survive_a_broken_advisor(void **state)
 	struct drive d;
 
 	(void)state;
-	keyed_init(&d, NULL);
+	keyed_init(&d, unmanaged);
 	assert_int_equal(
 	    RUN_SCRIPT(&d, DRIVE_SIGNALS, &a,
 		{ .status = 200,

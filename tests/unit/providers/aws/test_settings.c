@@ -29,6 +29,7 @@ static void bad_settings_are_refused_by_name(void **state)
 		{ "public_ip", "maybe", "'maybe'" },
 		{ "efa", "yes", "neither on nor off" },
 		{ "placement_scores", "yes", "neither on nor off" },
+		{ "capacity_manager", "yes", "not on, off or a region" },
 		{ "reservations", "1", "neither on nor off" },
 		{ "ami_arm64", "image-1", "'image-1'" },
 		{ "advisor_url", "ftp://x", "advisor_url" },
@@ -91,8 +92,8 @@ static void good_settings_open(void **state)
 	static const char *const all[] = { "regions", " us-east-1 , eu-west-1", "endpoint",
 		"http://127.0.0.1:4566/", "ami_parameter", "/mine/{arch}", "root_gib", "100",
 		"root_device", "/dev/xvda", "public_ip", "default", "efa", "on", "placement_scores",
-		"off", "advisor_url", "off", "subnet.us-east-1", "subnet-1",
-		"security_groups.us-east-1", "sg-1", NULL };
+		"off", "capacity_manager", "eu-west-1", "advisor_url", "off", "subnet.us-east-1",
+		"subnet-1", "security_groups.us-east-1", "sg-1", NULL };
 	struct spot_err err;
 
 	(void)state;
