@@ -284,13 +284,24 @@ static enum spot_step read_send(struct aws *self, struct spot_call *c, const str
 	return query_send_ec2(&q, self, c, k->region, action, AWS_LIMIT_DESCRIBE, false);
 }
 
+static const char *read_words(const struct aws *self, struct spot_call *c, const struct checking *k)
+{
+	return strcmp(reads[k->read].action, "DescribeCapacityReservations") == 0 &&
+		aws_queue(self, k->region) == NULL
+	    ? arena_printf(c->arena,
+		  "permitted; interruptible ones are left alone, since interruption_queue.%s is "
+		  "not set",
+		  k->region)
+	    : "permitted";
+}
+
 static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
 	const char *name = reads[k->read].item;
 	enum spot_step s;
 
 	if (dry_run_ok(c) || c->in->status == 200) {
-		check_add(c, &k->found, name, SPOT_CHECK_OK, "permitted", "");
+		check_add(c, &k->found, name, SPOT_CHECK_OK, read_words(self, c, k), "");
 		return SPOT_STEP_NONE;
 	}
 	s = aws_reply_plain(self, c, reads[k->read].action);
