@@ -188,6 +188,8 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
 	assert_non_null(strstr(item_find(&c, "launch spot")->words, "vpc-1"));
+	assert_non_null(strstr(item_find(&c, "reservations")->words,
+	    "interruptible ones are left alone, since interruption_queue.us-east-1 is not set"));
 	assert_int_equal(item_find(&c, "clock")->state, SPOT_CHECK_UNTESTED);
 	drive_fini(&d);
 }
