@@ -67,6 +67,7 @@ struct aws {
 	int64_t root_gib; /* 0 = as the image says */
 	bool placement_scores;
 	bool reservations; /* pools and launches of market reserved */
+	bool lent; /* and of market interruptible */
 	bool efa; /* machines that are placed together get EFA */
 	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */

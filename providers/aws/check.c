@@ -284,15 +284,21 @@ static enum spot_step read_send(struct aws *self, struct spot_call *c, const str
 	return query_send_ec2(&q, self, c, k->region, action, AWS_LIMIT_DESCRIBE, false);
 }
 
-static const char *read_words(const struct aws *self, struct spot_call *c, const struct checking *k)
+static void read_permitted(const struct aws *self, struct spot_call *c, struct checking *k)
 {
-	return strcmp(reads[k->read].action, "DescribeCapacityReservations") == 0 &&
-		aws_queue(self, k->region) == NULL
-	    ? arena_printf(c->arena,
-		  "permitted; interruptible ones are left alone, since interruption_queue.%s is "
-		  "not set",
-		  k->region)
-	    : "permitted";
+	const char *name = reads[k->read].item;
+
+	if (strcmp(reads[k->read].action, "DescribeCapacityReservations") == 0 && self->lent &&
+	    aws_queue(self, k->region) == NULL) {
+		check_add(c, &k->found, name, SPOT_CHECK_WARN,
+		    arena_printf(c->arena,
+			"permitted; interruptible ones are left alone, since interruption_queue.%s "
+			"is not set",
+			k->region),
+		    "set it to the queue of deploy/iam/aws-interruptions.yaml");
+		return;
+	}
+	check_add(c, &k->found, name, SPOT_CHECK_OK, "permitted", "");
 }
 
 static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct checking *k)
@@ -301,7 +307,7 @@ static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct c
 	enum spot_step s;
 
 	if (dry_run_ok(c) || c->in->status == 200) {
-		check_add(c, &k->found, name, SPOT_CHECK_OK, read_words(self, c, k), "");
+		read_permitted(self, c, k);
 		return SPOT_STEP_NONE;
 	}
 	s = aws_reply_plain(self, c, reads[k->read].action);

@@ -377,7 +377,7 @@ static enum spot_step reservations_reply(struct aws *self, struct spot_call *c, 
 		struct aws_reservation r;
 
 		if (!aws_reservation_read(i, &r) || r.total == 0 ||
-		    (r.interruptible && aws_queue(self, region) == NULL)) {
+		    (r.interruptible && (!self->lent || aws_queue(self, region) == NULL))) {
 			continue;
 		}
 		key.market = r.interruptible ? SPOT_MARKET_INTERRUPTIBLE : SPOT_MARKET_RESERVED;

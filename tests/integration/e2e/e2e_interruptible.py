@@ -14,7 +14,7 @@ OTHER = "210987654321"
 
 class Interruptible(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1",
-               "settings": {"provider aws": {"reservations": "on"}, "market": {"pools": "2s", "signals": "1s", "on_demand": "2s"},
+               "settings": {"provider aws": {"reservations": "all"}, "market": {"pools": "2s", "signals": "1s", "on_demand": "2s"},
                             "engine": {"changeover": "15s"}}}
 
     @classmethod

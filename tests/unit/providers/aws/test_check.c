@@ -175,7 +175,8 @@ static void refusals_are_listed_item_by_item(void **state)
 static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 {
 	static const char *const wrong[] = { "ami", "ami-1", "regions", "us-east-1",
-		"subnet.use1-az4", "vpc-1", "placement_scores", "off", "reservations", "on", NULL };
+		"subnet.use1-az4", "vpc-1", "placement_scores", "off", "reservations", "all",
+		NULL };
 	struct spot_check c = check_args();
 	struct drive d;
 

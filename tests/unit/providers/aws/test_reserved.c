@@ -51,7 +51,7 @@
 #define TOMORROW "2015-08-31T12:36:00.000Z"
 
 static const char *const reserving[] = { "ami", "ami-1", "reservations", "on", NULL };
-static const char *const queued[] = { "ami", "ami-1", "reservations", "on",
+static const char *const queued[] = { "ami", "ami-1", "reservations", "all",
 	"interruption_queue.us-east-1", "https://sqs.us-east-1.amazonaws.com/1/q", NULL };
 static const struct spot_pool_info pool = { .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge",
 						SPOT_MARKET_RESERVED } };
@@ -147,8 +147,11 @@ static void an_interruptible_one_is_launched_into_under_its_market_type(void **s
 
 static void an_interruptible_one_is_a_pool_where_a_queue_hears_of_it(void **state)
 {
-	static const char *const *const settings[] = { queued, reserving };
-	static const size_t pools_n[] = { 2, 1 };
+	static const char *const unheard[] = { "ami", "ami-1", "reservations", "all", NULL };
+	static const char *const unwanted[] = { "ami", "ami-1", "reservations", "on",
+		"interruption_queue.us-east-1", "https://sqs.us-east-1.amazonaws.com/1/q", NULL };
+	static const char *const *const settings[] = { queued, unheard, unwanted };
+	static const size_t pools_n[] = { 2, 1, 1 };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
