@@ -11,10 +11,10 @@
 #define SPOT_SOURCE "DescribeSpotPriceHistory"
 #define LIST_SOURCE "GetProducts"
 #define PAID_SOURCE "DescribeCapacityReservations"
-/* A machine in a reservation of ours adds nothing to the bill: the reservation costs the same
- * without it. Zero is no price anywhere in this program, so it is the least there is. In a
- * reservation that another account shares we pay the on-demand price, and its owner pays what is
- * unused (pcs/latest/userguide/capacity-reservations-iodcr.html). */
+/* A machine in a reservation adds nothing to the bill: the reservation costs the same without it.
+ * Zero is no price anywhere in this program, so it is the least there is. In an interruptible one
+ * that another account shares we pay the on-demand price, and its owner what is unused
+ * (pcs/latest/userguide/capacity-reservations-iodcr.html). */
 #define PAID_MICROS 1
 #define LIST_REPLY_MAX (32u << 20)
 
@@ -24,7 +24,7 @@ struct pricing {
 	struct pool_index spot, on_demand;
 	const char *start; /* StartTime, the same on all pages */
 	struct price_points points;
-	bool reserves; /* there are pools of reservations, and their prices are asked for */
+	bool lent; /* prices of interruptible reservations are asked for */
 	struct aws_reservation *paid;
 	size_t paid_n, paid_cap;
 	const char *account; /* ours */
@@ -359,14 +359,15 @@ static int64_t listed_micros(const struct pricing *x, const char *type)
 
 static void paid_points(struct spot_call *c, struct pricing *x, const struct spot_prices *a)
 {
-	for (size_t i = 0; x->reserves && i < a->pools_n; i++) {
+	/* They come with the on-demand prices: neither moves. */
+	for (size_t i = 0; a->market != SPOT_MARKET_SPOT && i < a->pools_n; i++) {
 		const struct spot_pool_info *pool = &a->pools[i];
 		int64_t micros = PAID_MICROS;
 
 		if (!spot_market_reserves(pool->key.market)) {
 			continue;
 		}
-		if (pool_shared(x, pool)) {
+		if (pool->key.market == SPOT_MARKET_INTERRUPTIBLE && pool_shared(x, pool)) {
 			micros = listed_micros(x, pool->key.instance_type);
 		}
 		if (micros > 0) {
@@ -403,17 +404,16 @@ static int wanted_from(int at, const struct spot_prices *a, const struct pricing
 	if (at == LIST_METAL && (!list || !has_metal(&x->on_demand))) {
 		at = RESERVATIONS;
 	}
-	if ((at == RESERVATIONS && !x->reserves) || (at == OWNER && x->paid_n == 0)) {
+	if ((at == RESERVATIONS && !x->lent) || (at == OWNER && x->paid_n == 0)) {
 		at = END;
 	}
 	return at;
 }
 
-/* They come with the on-demand prices: neither moves. */
-static bool reserves_asked(const struct spot_prices *a)
+static bool lent_asked(const struct spot_prices *a)
 {
 	for (size_t i = 0; a->market != SPOT_MARKET_SPOT && i < a->pools_n; i++) {
-		if (spot_market_reserves(a->pools[i].key.market)) {
+		if (a->pools[i].key.market == SPOT_MARKET_INTERRUPTIBLE) {
 			return true;
 		}
 	}
@@ -476,7 +476,7 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		pool_index_init(&x->spot, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
 		pool_index_init(&x->on_demand, c->arena, a->pools, a->pools_n,
 		    SPOT_MARKET_ON_DEMAND);
-		x->reserves = reserves_asked(a);
+		x->lent = lent_asked(a);
 	}
 	if (c->in != NULL) {
 		enum spot_step s = prices_reply(self, c, x, a->region, &more);

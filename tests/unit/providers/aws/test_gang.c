@@ -368,20 +368,7 @@ static void reserved_pools_cost_next_to_nothing(void **state)
 
 	(void)state;
 	keyed_init(&d, reserving);
-	/* No Price List there. A reservation without an owner is ours. */
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_PRICES, &p,
-			     { .has = { "DescribeCapacityReservations" },
-				 .status = 200,
-				 .reply = CRS(CR("cr-1", "p5.48xlarge", "usge1-az1", "1",
-						  "capacity-block", "active"),
-				     "") },
-			     { .has = { "GetCallerIdentity" },
-				 .status = 200,
-				 .reply =
-				     "<GetCallerIdentityResponse><GetCallerIdentityResult>"
-				     "<Account>123456789012</Account>"
-				     "</GetCallerIdentityResult></GetCallerIdentityResponse>" }),
-	    SPOT_DONE);
+	assert_int_equal(drive_run(&d, DRIVE_PRICES, &p), SPOT_DONE); /* no Price List there */
 	assert_int_equal(p.n, 1);
 	assert_int_equal(p.points[0].price_micros, 1);
 	assert_int_equal(p.points[0].key.market, SPOT_MARKET_RESERVED);
