@@ -20,7 +20,12 @@ struct str {
 	size_t n;
 };
 
-#define SPOT_MARKET_LIST(X) X(SPOT, "spot") X(ON_DEMAND, "on_demand") X(RESERVED, "reserved")
+#define SPOT_MARKET_LIST(X) \
+	X(SPOT, "spot") \
+	X(ON_DEMAND, "on_demand") \
+	X(RESERVED, "reserved") \
+	/* a reservation whose owner lends it and may reclaim it at any time */ \
+	X(INTERRUPTIBLE, "interruptible")
 enum spot_market {
 	SPOT_MARKET_NONE = 0,
 #define X(name, wire) SPOT_MARKET_##name,
@@ -29,6 +34,16 @@ enum spot_market {
 };
 const char *spot_market_name(enum spot_market m); /* "?" for an invalid value */
 enum spot_market spot_market_parse(const char *name); /* SPOT_MARKET_NONE if unknown */
+/* May its machines be reclaimed at any time? */
+static inline bool spot_market_reclaims(enum spot_market m)
+{
+	return m == SPOT_MARKET_SPOT || m == SPOT_MARKET_INTERRUPTIBLE;
+}
+/* Do its machines run in a reservation? */
+static inline bool spot_market_reserves(enum spot_market m)
+{
+	return m == SPOT_MARKET_RESERVED || m == SPOT_MARKET_INTERRUPTIBLE;
+}
 
 /* The unit that has one price, one supply and one interruption hazard. Zone is the provider's
  * stable zone id ("use1-az4"); empty where the provider has no zones. */

@@ -75,6 +75,7 @@ struct aws {
 	bool manager; /* EC2 Capacity Manager is asked */
 	const char *manager_region; /* NULL = home */
 	bool reservations; /* pools and launches of market reserved */
+	bool lent; /* and of market interruptible */
 	bool efa; /* machines that are placed together get EFA */
 	struct arena *arena; /* settings that had to be taken apart */
 	/* auth only */
@@ -215,9 +216,10 @@ bool aws_fulfilment_next(const struct aws_fulfilment *x, size_t *at, struct spot
 /* Capacity that is paid for already (reserved.c). */
 struct aws_reservation {
 	const char *id, *type, *zone, *zone_name;
+	const char *owner; /* account; "" = not given */
 	int64_t total, free;
 	int64_t ends_us; /* its machines lose their place then; 0 = it has no end */
-	bool block;
+	bool block, interruptible;
 };
 /* One RunInstances: what the request is built out of. */
 struct aws_run {
@@ -288,7 +290,8 @@ enum spot_step aws_reservations_send(struct aws *self, struct spot_call *c, cons
 /* Its reply: the capacityReservationSet into ret; *ret_more: there is another page. */
 enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, const struct xml **ret,
     bool *ret_more);
-bool aws_reservation_at(const struct aws_reservation *r, const char *type, const char *zone,
+/* Is it one of the pool's? */
+bool aws_reservation_at(const struct aws_reservation *r, const struct spot_pool_key *pool,
     const char *zone_name);
 /* Which reservation of the launch's pool has room: into r->reserved. */
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);

@@ -14,7 +14,7 @@
  * (UserGuide/cr-cpg.html). */
 const char *aws_group_of(const struct spot_launch *l)
 {
-	return l->key.market == SPOT_MARKET_RESERVED || str_empty(l->together) ? NULL : l->together;
+	return spot_market_reserves(l->key.market) || str_empty(l->together) ? NULL : l->together;
 }
 
 /* ---- for a launch ---------------------------------------------------------------------------- */

@@ -105,7 +105,8 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	i.key.zone = xml_text(item, "placement/availabilityZoneId", "");
 	i.key.instance_type = xml_text(item, "instanceType", "");
 	/* On-demand has no instanceLifecycle at all, in a reservation neither. */
-	i.key.market = strcmp(life, "spot") == 0 ? SPOT_MARKET_SPOT
+	i.key.market = strcmp(life, "spot") == 0                      ? SPOT_MARKET_SPOT
+	    : strcmp(life, "interruptible-capacity-reservation") == 0 ? SPOT_MARKET_INTERRUPTIBLE
 	    : *life == '\0' && *xml_text(item, "capacityReservationId", "") == '\0'
 	    ? SPOT_MARKET_ON_DEMAND
 	    : SPOT_MARKET_RESERVED;

@@ -101,8 +101,11 @@ static void add_market(const struct spot_launch *l, const struct aws_run *r, str
 		}
 		return;
 	case SPOT_MARKET_RESERVED:
-		if (r->reserved.block) {
-			query_add(q, "InstanceMarketOptions.MarketType", "capacity-block");
+	case SPOT_MARKET_INTERRUPTIBLE:
+		if (r->reserved.block || r->reserved.interruptible) {
+			query_add(q, "InstanceMarketOptions.MarketType",
+			    r->reserved.block ? "capacity-block"
+					      : "interruptible-capacity-reservation");
 		}
 		query_add(q,
 		    "CapacityReservationSpecification.CapacityReservationTarget."
@@ -259,7 +262,7 @@ enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
     const struct spot_launch *l)
 {
 	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
-	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations)) {
+	    (!spot_market_reserves(l->key.market) || !self->reservations)) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	}
@@ -303,9 +306,9 @@ void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_
 {
 	r->launch = l;
 	r->ami = aws_image_fixed(self, l->shape.arch);
-	st->at = l->key.market == SPOT_MARKET_RESERVED ? AWS_AT_RESERVATION
-	    : r->ami == NULL                           ? AWS_AT_IMAGE
-						       : at_after_image(self, r);
+	st->at = spot_market_reserves(l->key.market) ? AWS_AT_RESERVATION
+	    : r->ami == NULL                         ? AWS_AT_IMAGE
+						     : at_after_image(self, r);
 }
 
 /* Reads the reply to a call before RunInstances, and moves on to the next one. */

@@ -193,7 +193,7 @@ static enum spot_step status_reply(struct aws *self, struct spot_call *c,
 static bool any_reserved(const struct spot_notices *a)
 {
 	for (size_t i = 0; i < a->instances_n; i++) {
-		if (a->instances[i].key.market == SPOT_MARKET_RESERVED) {
+		if (spot_market_reserves(a->instances[i].key.market)) {
 			return true;
 		}
 	}

@@ -283,7 +283,7 @@ static void pool_add(struct aws *self, struct spot_call *c, struct pooling *x, c
 		.zone_name = z->name,
 		.shape = t->shape,
 		/* A reservation was counted against the quota when it was made. */
-		.quota_class = market == SPOT_MARKET_RESERVED
+		.quota_class = spot_market_reserves(market)
 		    ? ""
 		    : aws_quota_class(c->arena, t->name, market) };
 }
@@ -347,24 +347,26 @@ static enum spot_step offerings_reply(struct aws *self, struct spot_call *c, str
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
-static bool pool_known(const struct pooling *x, const struct gpu_type *t, const struct zone *z)
+static bool pool_known(const struct pooling *x, const struct spot_pool_key *key)
 {
 	for (size_t i = 0; i < x->pools_n; i++) {
 		const struct spot_pool_key *k = &x->pools[i].key;
 
-		if (k->market == SPOT_MARKET_RESERVED && strcmp(k->instance_type, t->name) == 0 &&
-		    strcmp(k->zone, z->id) == 0) {
+		if (k->market == key->market && strcmp(k->instance_type, key->instance_type) == 0 &&
+		    strcmp(k->zone, key->zone) == 0) {
 			return true;
 		}
 	}
 	return false;
 }
 
-/* A pool per type and zone with a reservation, also while it is full: ours may be what fills it. */
+/* A pool per type and zone with a reservation, also while it is full: ours may be what fills it.
+ * Only the region's queue hears of a reclaim, so without it interruptible ones are left alone. */
 static enum spot_step reservations_reply(struct aws *self, struct spot_call *c, struct pooling *x,
     const char *region, bool *ret_more)
 {
 	const struct xml *set;
+	struct spot_pool_key key = { .region = region };
 	enum spot_step s = aws_reservations_reply(self, c, &set, ret_more);
 
 	if (s != SPOT_STEP_NONE) {
@@ -374,16 +376,19 @@ static enum spot_step reservations_reply(struct aws *self, struct spot_call *c, 
 		const struct gpu_type *t;
 		struct aws_reservation r;
 
-		if (!aws_reservation_read(i, &r) || r.total == 0) {
+		if (!aws_reservation_read(i, &r) || r.total == 0 ||
+		    (r.interruptible && (!self->lent || aws_queue(self, region) == NULL))) {
 			continue;
 		}
+		key.market = r.interruptible ? SPOT_MARKET_INTERRUPTIBLE : SPOT_MARKET_RESERVED;
 		t = type_find(x, r.type);
 		for (size_t k = 0; k < x->zones_n && t != NULL; k++) {
 			const struct zone *z = &x->zones[k];
 
-			if (aws_reservation_at(&r, t->name, z->id, z->name) &&
-			    !pool_known(x, t, z)) {
-				pool_add(self, c, x, region, t, z, SPOT_MARKET_RESERVED);
+			key.instance_type = t->name;
+			key.zone = z->id;
+			if (aws_reservation_at(&r, &key, z->name) && !pool_known(x, &key)) {
+				pool_add(self, c, x, region, t, z, key.market);
 			}
 		}
 	}

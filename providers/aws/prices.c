@@ -12,16 +12,22 @@
 #define LIST_SOURCE "GetProducts"
 #define PAID_SOURCE "DescribeCapacityReservations"
 /* A machine in a reservation adds nothing to the bill: the reservation costs the same without it.
- * Zero is no price anywhere in this program, so it is the least there is. */
+ * Zero is no price anywhere in this program, so it is the least there is. In an interruptible one
+ * that another account shares we pay the on-demand price, and its owner what is unused
+ * (pcs/latest/userguide/capacity-reservations-iodcr.html). */
 #define PAID_MICROS 1
 #define LIST_REPLY_MAX (32u << 20)
 
-enum { SPOT_FEED = 0, LIST_MACHINES, LIST_METAL, END };
+enum { SPOT_FEED = 0, LIST_MACHINES, LIST_METAL, RESERVATIONS, OWNER, END };
 
 struct pricing {
 	struct pool_index spot, on_demand;
 	const char *start; /* StartTime, the same on all pages */
 	struct price_points points;
+	bool lent; /* prices of interruptible reservations are asked for */
+	struct aws_reservation *paid;
+	size_t paid_n, paid_cap;
+	const char *account; /* ours */
 };
 
 /* ---- spot ------------------------------------------------------------------------------------ */
@@ -294,15 +300,78 @@ static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct p
 
 /* ---- paid for already ------------------------------------------------------------------------ */
 
+static enum spot_step paid_reply(struct aws *self, struct spot_call *c, struct pricing *x,
+    bool *ret_more)
+{
+	const struct xml *set;
+	enum spot_step s = aws_reservations_reply(self, c, &set, ret_more);
+
+	if (s != SPOT_STEP_NONE) {
+		return s;
+	}
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
+		x->paid = arena_grow(c->arena, x->paid, x->paid_n, &x->paid_cap, sizeof(*x->paid));
+		if (aws_reservation_read(i, &x->paid[x->paid_n])) {
+			x->paid_n++;
+		}
+	}
+	return SPOT_STEP_NONE;
+}
+
+static enum spot_step owner_reply(struct aws *self, struct spot_call *c, struct pricing *x)
+{
+	enum spot_step s = aws_whoami(self, c, &x->account);
+
+	return s == SPOT_DONE ? SPOT_STEP_NONE : s;
+}
+
+/* Does another account own a reservation of the pool? Which one a launch takes is not known before,
+ * so the dearer price counts. */
+static bool pool_shared(const struct pricing *x, const struct spot_pool_info *pool)
+{
+	for (size_t i = 0; i < x->paid_n; i++) {
+		const struct aws_reservation *r = &x->paid[i];
+
+		if (*r->owner != '\0' && strcmp(r->owner, x->account) != 0 &&
+		    aws_reservation_at(r, &pool->key, pool->zone_name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The newest on-demand price of a type in this reply; 0 = none. */
+static int64_t listed_micros(const struct pricing *x, const char *type)
+{
+	const struct spot_price_point *newest = NULL;
+
+	for (size_t i = 0; i < x->points.n; i++) {
+		const struct spot_price_point *p = &x->points.items[i];
+
+		if (p->key.market == SPOT_MARKET_ON_DEMAND &&
+		    strcmp(p->key.instance_type, type) == 0 &&
+		    (newest == NULL || p->effective_us > newest->effective_us)) {
+			newest = p;
+		}
+	}
+	return newest != NULL ? newest->price_micros : 0;
+}
+
 static void paid_points(struct spot_call *c, struct pricing *x, const struct spot_prices *a)
 {
 	/* They come with the on-demand prices: neither moves. */
-	if (a->market == SPOT_MARKET_SPOT) {
-		return;
-	}
-	for (size_t i = 0; i < a->pools_n; i++) {
-		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
-			price_point_add(c, &x->points, &a->pools[i], PAID_MICROS, 0, PAID_SOURCE);
+	for (size_t i = 0; a->market != SPOT_MARKET_SPOT && i < a->pools_n; i++) {
+		const struct spot_pool_info *pool = &a->pools[i];
+		int64_t micros = PAID_MICROS;
+
+		if (!spot_market_reserves(pool->key.market)) {
+			continue;
+		}
+		if (pool->key.market == SPOT_MARKET_INTERRUPTIBLE && pool_shared(x, pool)) {
+			micros = listed_micros(x, pool->key.instance_type);
+		}
+		if (micros > 0) {
+			price_point_add(c, &x->points, pool, micros, 0, PAID_SOURCE);
 		}
 	}
 }
@@ -330,12 +399,60 @@ static int wanted_from(int at, const struct spot_prices *a, const struct pricing
 		at = LIST_MACHINES;
 	}
 	if (at == LIST_MACHINES && !list) {
-		at = END;
+		at = RESERVATIONS;
 	}
 	if (at == LIST_METAL && (!list || !has_metal(&x->on_demand))) {
+		at = RESERVATIONS;
+	}
+	if ((at == RESERVATIONS && !x->lent) || (at == OWNER && x->paid_n == 0)) {
 		at = END;
 	}
 	return at;
+}
+
+static bool lent_asked(const struct spot_prices *a)
+{
+	for (size_t i = 0; a->market != SPOT_MARKET_SPOT && i < a->pools_n; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_INTERRUPTIBLE) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum spot_step prices_reply(struct aws *self, struct spot_call *c, struct pricing *x,
+    const char *region, bool *ret_more)
+{
+	const struct call_state *st = c->state;
+
+	switch (st->at) {
+	case SPOT_FEED:
+		return spot_reply(self, c, x, ret_more);
+	case RESERVATIONS:
+		return paid_reply(self, c, x, ret_more);
+	case OWNER:
+		return owner_reply(self, c, x);
+	default:
+		return list_reply(self, c, x, region, ret_more);
+	}
+}
+
+static enum spot_step prices_send(struct aws *self, struct spot_call *c,
+    const struct spot_prices *a, struct pricing *x)
+{
+	const struct call_state *st = c->state;
+
+	switch (st->at) {
+	case SPOT_FEED:
+		return spot_send(self, c, a, x);
+	case RESERVATIONS:
+		return aws_reservations_send(self, c, a->region, NULL);
+	case OWNER:
+		c->in = NULL; /* the reply before it is read */
+		return aws_whoami(self, c, &x->account);
+	default:
+		return list_send(self, c, a->region);
+	}
 }
 
 enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
@@ -359,10 +476,10 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		pool_index_init(&x->spot, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
 		pool_index_init(&x->on_demand, c->arena, a->pools, a->pools_n,
 		    SPOT_MARKET_ON_DEMAND);
+		x->lent = lent_asked(a);
 	}
 	if (c->in != NULL) {
-		enum spot_step s = st->at == SPOT_FEED ? spot_reply(self, c, x, &more)
-						       : list_reply(self, c, x, a->region, &more);
+		enum spot_step s = prices_reply(self, c, x, a->region, &more);
 
 		if (s != SPOT_STEP_NONE) {
 			return s;
@@ -372,11 +489,8 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		}
 	}
 	st->at = wanted_from(st->at, a, x);
-	if (st->at == SPOT_FEED) {
-		return spot_send(self, c, a, x);
-	}
 	if (st->at != END) {
-		return list_send(self, c, a->region);
+		return prices_send(self, c, a, x);
 	}
 	paid_points(c, x, a);
 	points_tidy(&x->points);

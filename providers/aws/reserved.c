@@ -10,6 +10,9 @@
  * A capacity block ends its machines from 30 minutes before its end date (capacity-blocks-
  * monitor.html). Those in an on-demand reservation run on after its end date
  * (capacity-reservations-using.html). Their price is not the pool's then, so for us it ends, too.
+ *
+ * The owner of an interruptible reservation lends it and reclaims it at any time, with two minutes
+ * of notice (interruptible-capacity-reservations.html). These are pools of their own market.
  */
 
 #define ACTION "DescribeCapacityReservations"
@@ -20,6 +23,7 @@ bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 {
 	struct aws_reservation r = { .id = xml_text(item, "capacityReservationId", ""),
 		.type = xml_text(item, "instanceType", ""),
+		.owner = xml_text(item, "ownerId", ""),
 		.zone = xml_text(item, "availabilityZoneId", ""),
 		.zone_name = xml_text(item, "availabilityZone", "") };
 
@@ -36,10 +40,7 @@ bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 	    !parse_i64(xml_text(item, "availableInstanceCount", ""), 0, INT32_MAX, &r.free)) {
 		return false;
 	}
-	/* An interruptible one is launched into under a market type of its own. */
-	if (strcmp(xml_text(item, "interruptible", "false"), "true") == 0) {
-		return false;
-	}
+	r.interruptible = strcmp(xml_text(item, "interruptible", "false"), "true") == 0;
 	if (strcmp(xml_text(item, "endDateType", "unlimited"), "limited") == 0 || r.block) {
 		r.ends_us = aws_time(xml_text(item, "endDate", ""));
 		r.ends_us -= r.ends_us != 0 && r.block ? BLOCK_CLEARS_US : 0;
@@ -48,11 +49,12 @@ bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 	return true;
 }
 
-bool aws_reservation_at(const struct aws_reservation *r, const char *type, const char *zone,
+bool aws_reservation_at(const struct aws_reservation *r, const struct spot_pool_key *pool,
     const char *zone_name)
 {
-	return strcmp(r->type, type) == 0 &&
-	    (*r->zone != '\0' ? str_same(r->zone, zone) : str_same(r->zone_name, zone_name));
+	return r->interruptible == (pool->market == SPOT_MARKET_INTERRUPTIBLE) &&
+	    strcmp(r->type, pool->instance_type) == 0 &&
+	    (*r->zone != '\0' ? str_same(r->zone, pool->zone) : str_same(r->zone_name, zone_name));
 }
 
 enum spot_step aws_reservations_send(struct aws *self, struct spot_call *c, const char *region,
@@ -122,7 +124,7 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 
 		if (!aws_reservation_read(i, &x) || x.free < (int64_t)r->count ||
 		    !aws_reservation_open(&x, c->now_us) ||
-		    !aws_reservation_at(&x, l->key.instance_type, l->key.zone, l->zone_name) ||
+		    !aws_reservation_at(&x, &l->key, l->zone_name) ||
 		    (r->reserved.id != NULL && !aws_reservation_better(&x, &r->reserved))) {
 			continue;
 		}
@@ -130,7 +132,8 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 	}
 	if (!more && r->reserved.id == NULL) {
 		return call_fail(c, SPOT_NO_CAPACITY, "ReservationCapacityExceeded",
-		    "aws launch: no active reservation of %s in %s has room for %zu",
+		    "aws launch: no active %sreservation of %s in %s has room for %zu",
+		    l->key.market == SPOT_MARKET_INTERRUPTIBLE ? "interruptible " : "",
 		    l->key.instance_type, l->key.zone, r->count);
 	}
 	return SPOT_STEP_NONE;

@@ -228,6 +228,24 @@ static enum spot_rc onoff_read(struct aws *self, const char *key, const char *df
 	return SPOT_OK;
 }
 
+/* all: interruptible ones, too. A word of its own: the daemon of an older release, which does not
+ * know their market, refuses it. */
+static enum spot_rc reservations_read(struct aws *self, struct spot_err *err)
+{
+	const char *v = aws_setting(self, "reservations");
+
+	self->lent = str_same(v, "all");
+	if (self->lent) {
+		self->reservations = true;
+		return SPOT_OK;
+	}
+	if (v != NULL && strcmp(v, "on") != 0 && strcmp(v, "off") != 0) {
+		return err_set(err, SPOT_CONFIG, "aws: reservations: '%.40s' is not on, all or off",
+		    v);
+	}
+	return onoff_read(self, "reservations", "off", &self->reservations, err);
+}
+
 static enum spot_rc image_read(struct aws *self, struct spot_err *err)
 {
 	const char *gib = aws_setting(self, "root_gib");
@@ -383,5 +401,5 @@ enum spot_rc aws_settings_read(struct aws *self, struct spot_err *err)
 	if (onoff_read(self, "placement_scores", "on", &self->placement_scores, err) != SPOT_OK) {
 		return err->rc;
 	}
-	return onoff_read(self, "reservations", "off", &self->reservations, err);
+	return reservations_read(self, err);
 }

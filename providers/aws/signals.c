@@ -118,6 +118,17 @@ static enum spot_step score_reply(struct aws *self, struct spot_call *c, struct 
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
+static void reserved_collect(struct spot_call *c, struct signalling *x,
+    const struct spot_signals *a)
+{
+	x->reserved.items = arena_array(c->arena, a->pools_n + 1, sizeof(*x->reserved.items));
+	for (size_t i = 0; i < a->pools_n; i++) {
+		if (spot_market_reserves(a->pools[i].key.market)) {
+			x->reserved.items[x->reserved.n++] = &a->pools[i];
+		}
+	}
+}
+
 /* One signal per reserved pool: 0 until a reservation with room is read. */
 static enum spot_step room_send(struct aws *self, struct spot_call *c, struct signalling *x,
     const char *region)
@@ -170,8 +181,7 @@ static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct s
 		     k++) {
 			const struct spot_pool_info *p = x->reserved.items[k];
 
-			if (aws_reservation_at(&r, p->key.instance_type, p->key.zone,
-				p->zone_name) &&
+			if (aws_reservation_at(&r, &p->key, p->zone_name) &&
 			    (x->room[k].id == NULL || aws_reservation_better(&r, &x->room[k]))) {
 				x->items[x->room_from + k].value = 1;
 				x->room[k] = r;
@@ -412,7 +422,7 @@ enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 			return call_fail(c, SPOT_INVALID, NULL, "aws signals: a region is needed");
 		}
 		pool_index_init(&x->pools, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
-		pool_index_init(&x->reserved, c->arena, a->pools, a->pools_n, SPOT_MARKET_RESERVED);
+		reserved_collect(c, x, a);
 		x->reserved_told = !self->reservations || x->reserved.n == 0;
 		x->filling = x->pools.n > 0 && aws_fulfilment_due(self, a->region, c->now_us);
 	}

@@ -5,8 +5,8 @@
  * Reads the events that EC2 sends: EventBridge to one SQS queue per region, by long poll.
  * deploy/iam/aws-interruptions.yaml makes both. Events come at least once, unordered, for all
  * machines of the account (UserGuide/spot-instance-termination-notices.html,
- * monitoring-instance-state-changes.html). So their ids tell repeats, and one look-up of the
- * machines tells which are ours and their present state.
+ * monitoring-instance-state-changes.html, monitor-interruptible-cr.html). So their ids tell
+ * repeats, and one look-up of the machines tells which are ours and their present state.
  *
  * The next call begins by deleting the messages, because the engine has stored their contents by
  * then. The cursor holds their receipt handles and the ids of the last events.
@@ -22,7 +22,7 @@
 enum { DELETE = 0, RECEIVE, LOOK_UP };
 
 struct event {
-	const char *id, *type, *ref, *action, *at;
+	const char *id, *type, *ref, *action, *at, *ends;
 };
 struct watching {
 	const char *handles[BATCH]; /* to delete */
@@ -137,6 +137,7 @@ static const char *cursor_write(struct spot_call *c, const struct watching *w)
 static bool event_wanted(const char *type)
 {
 	static const char *const types[] = { "EC2 Spot Instance Interruption Warning",
+		"EC2 Capacity Reservation Instance Interruption Warning",
 		"EC2 Instance Rebalance Recommendation", "EC2 Instance State-change Notification" };
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
@@ -180,7 +181,8 @@ static void event_read(struct spot_call *c, struct watching *w, const char *body
 		.type = text_of(c->arena, doc, "detail-type"),
 		.at = text_of(c->arena, doc, "time"),
 		.ref = text_of(c->arena, detail, "instance-id"),
-		.action = text_of(c->arena, detail, "instance-action") };
+		.action = text_of(c->arena, detail, "instance-action"),
+		.ends = text_of(c->arena, detail, "instance-termination-time") };
 	if (strcmp(text_of(c->arena, doc, "source"), "aws.ec2") != 0 || !event_wanted(e.type) ||
 	    !aws_id_ok(e.ref, "i-") || *e.id == '\0' || strlen(e.id) > 100 ||
 	    seen_before(w, e.id)) {
@@ -251,7 +253,7 @@ static const struct spot_instance *ours_find(const struct watching *w, const cha
 static void notice_add(struct spot_call *c, struct watching *w, const struct event *e)
 {
 	bool rebalance = strstr(e->type, "Rebalance") != NULL;
-	int64_t at = aws_time(e->at);
+	int64_t at = aws_time(e->at), ends = rebalance ? 0 : aws_time(e->ends);
 
 	if (strstr(e->type, "State-change") != NULL) {
 		return;
@@ -261,8 +263,11 @@ static void notice_add(struct spot_call *c, struct watching *w, const struct eve
 		.source = SOURCE,
 		.raw = arena_printf(c->arena, "%s %s at %s, event %s", e->type, e->action, e->at,
 		    e->id) };
-	/* Hibernation begins at once, everything else two minutes after the warning. */
-	if (!rebalance && at != 0) {
+	/* A reservation's warning has the time of the end. Hibernation begins at once, everything
+	 * else two minutes after the warning. */
+	if (ends != 0) {
+		w->notices[w->notices_n].deadline_us = ends;
+	} else if (!rebalance && at != 0) {
 		w->notices[w->notices_n].deadline_us =
 		    strcmp(e->action, "hibernate") == 0 ? at : at + NOTICE_US;
 	}

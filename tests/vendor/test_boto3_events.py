@@ -50,6 +50,18 @@ class Events(Base):
         warning = [e for e in events if 'Warning' in e['detail-type']][0]
         self.assertEqual(warning['detail']['instance-action'], 'terminate')
 
+    def test_an_owner_who_reclaims_a_reservation_is_told_in_the_vendors_words(self):
+        cr = self.sim.ctl('POST', '/aws/reservation', {'region': 'us-east-1', 'zone': 'use1-az4', 'type': TYPE, 'interruptible': True})['id']
+        i = self.launch('ev-3', InstanceMarketOptions={'MarketType': 'interruptible-capacity-reservation'},
+                        CapacityReservationSpecification={'CapacityReservationTarget': {'CapacityReservationId': cr}})['InstanceId']
+        self.sim.ctl('POST', '/aws/reservation', {'reclaim': cr, 'notice_s': 1})
+        events = self.until(lambda es: any(e['detail'].get('state') == 'terminated' for e in es))
+        self.assertNotIn('EC2 Spot Instance Interruption Warning', [e['detail-type'] for e in events])
+        warning = [e for e in events if e['detail-type'] == 'EC2 Capacity Reservation Instance Interruption Warning'][0]
+        detail = warning['detail']
+        self.assertEqual((detail['instance-id'], detail['instance-action'], detail['azId']), (i, 'terminate', 'use1-az4'))
+        self.assertRegex(detail['instance-termination-time'], '^20..-..-..T..:..:..Z$')
+
     def test_events_may_come_twice_with_one_id(self):
         self.sim.ctl('POST', '/aws/events', {'twice': True})
         try:
@@ -105,7 +117,7 @@ class Reserved(Base):
 
     def tearDown(self):
         for r in self.ec2.describe_capacity_reservations()['CapacityReservations']:
-            self.sim.ctl('POST', '/aws/reservation', {'cancel': r['CapacityReservationId']})
+            self.sim.ctl('POST', '/aws/reservation', {'reclaim' if r['Interruptible'] else 'cancel': r['CapacityReservationId']})
 
     def into(self, token, cr, n=1, **more):
         return self.ec2.run_instances(**self.args(token, InstanceMarketOptions=None, MinCount=n, MaxCount=n,
@@ -144,6 +156,36 @@ class Reserved(Base):
         got = self.launch('rs-9', **block, **target)
         self.assertEqual((got['InstanceLifecycle'], got['CapacityReservationId']), ('capacity-block', cr))
         self.fails('InvalidParameterCombination', 400, self.launch, 'rs-10', **target)
+
+    def test_an_interruptible_one_needs_its_market_and_its_owner_reclaims_it(self):
+        cr, lent = self.reserve(), self.reserve(interruptible=True, count=3, owner='210987654321')
+        market = {'InstanceMarketOptions': {'MarketType': 'interruptible-capacity-reservation'}}
+        spot = {'InstanceMarketOptions': dict(market['InstanceMarketOptions'], SpotOptions={'SpotInstanceType': 'one-time'})}
+        target = {'CapacityReservationSpecification': {'CapacityReservationTarget': {'CapacityReservationId': lent}}}
+        self.fails('InvalidParameterCombination', 400, self.into, 'rs-14', lent)
+        self.fails('MissingParameter', 400, self.launch, 'rs-15', **market)
+        self.fails('InvalidParameterCombination', 400, self.launch, 'rs-16', **spot, **target)
+        self.fails('InvalidParameterCombination', 400, self.launch, 'rs-17', **market, CapacityReservationSpecification={
+            'CapacityReservationTarget': {'CapacityReservationId': cr}})
+        got = self.launch('rs-18', MinCount=2, MaxCount=2, **market, **target)
+        self.assertEqual((got['InstanceLifecycle'], got['CapacityReservationId']), ('interruptible-capacity-reservation', lent))
+        shown = self.ec2.describe_capacity_reservations(CapacityReservationIds=[lent])['CapacityReservations'][0]
+        self.assertEqual((shown['Interruptible'], shown['OwnerId'], shown['InstanceMatchCriteria'], shown['AvailableInstanceCount']),
+                         (True, '210987654321', 'targeted', 1))
+        self.fails('ReservationCapacityExceeded', 400, self.launch, 'rs-19', MinCount=2, MaxCount=2, **market, **target)
+        # Unused capacity goes first: nobody is warned.
+        self.assertEqual(self.sim.ctl('POST', '/aws/reservation', {'reclaim': lent, 'count': 1})['instances'], [])
+        self.assertEqual(self.free(lent), 0)
+        took = self.sim.ctl('POST', '/aws/reservation', {'reclaim': lent, 'count': 1, 'notice_s': 1})['instances']
+        self.assertEqual(len(took), 1)
+        self.fails('ReservationCapacityExceeded', 400, self.launch, 'rs-20', **market, **target)
+        self.sim.wait(event='terminated', instance=took[0])
+        live = self.ec2.describe_instances(Filters=[{'Name': 'instance-lifecycle', 'Values': ['interruptible-capacity-reservation']}, {
+            'Name': 'instance-state-name', 'Values': ['pending', 'running']}])['Reservations']
+        self.assertEqual(sum(len(r['Instances']) for r in live), 1)
+        for doc in ({'cancel': lent}, {'extend': lent, 'ends_in_s': 60}):
+            with self.assertRaises(Exception):
+                self.sim.ctl('POST', '/aws/reservation', doc)
 
     def test_a_reservation_elsewhere_or_gone_is_refused(self):
         cr = self.reserve(zone='use1-az6')

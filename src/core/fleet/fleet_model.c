@@ -193,9 +193,9 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 	item_groups(m, i);
 	i->w = weight_of(m, i);
 	i->u = (double)i->w / (double)m->w_ref;
-	i->fw = market == SPOT_MARKET_SPOT || market == SPOT_MARKET_NONE ? 0
-	    : f->floor_pm > 0                                            ? i->w
-									 : 1;
+	i->fw = spot_market_reclaims(market) || market == SPOT_MARKET_NONE ? 0
+	    : f->floor_pm > 0                                              ? i->w
+									   : 1;
 	i->c = reference_cost(m->ask, i) * i->u;
 	i->q = i->u * sqrt(fmax(hazard, 0));
 	i->cap = f->per_pool_max > 0 ? f->per_pool_max : INT32_MAX;

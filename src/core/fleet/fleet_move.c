@@ -32,7 +32,7 @@ static bool dest_allowed(const struct fleet_movement *x, const struct fleet_item
 	const struct fleet_move_in *in = x->in;
 
 	return i->score != NULL && i->w > 0 &&
-	    (!in->return_only || ending || i->offer->market == SPOT_MARKET_SPOT) &&
+	    (!in->return_only || ending || spot_market_reclaims(i->offer->market)) &&
 	    (in->tight == NULL || !in->tight(in->tight_ctx, i->offer));
 }
 
@@ -173,7 +173,7 @@ bool fleet_job_suits(const struct fleet_movement *x, const struct fleet_move_nod
 {
 	for (size_t i = 0; i < n->asks_n; i++) {
 		if (offer_refusal(x->arena, o, &n->asks[i]) == NULL &&
-		    (o->market != SPOT_MARKET_SPOT || n->asks[i].use_spot != 0)) {
+		    (!spot_market_reclaims(o->market) || n->asks[i].use_spot != 0)) {
 			return true;
 		}
 	}

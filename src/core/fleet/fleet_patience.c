@@ -11,7 +11,7 @@ const char *fleet_spot_given_up(struct arena *a, struct score *scores, size_t *n
 	int64_t until;
 
 	for (size_t i = 0; i < *n; i++) {
-		x.spot_usable += scores[i].offer->market == SPOT_MARKET_SPOT;
+		x.spot_usable += spot_market_reclaims(scores[i].offer->market);
 		x.on_demand_usable += scores[i].offer->market == SPOT_MARKET_ON_DEMAND;
 	}
 	x.spot_allowed = x.on_demand_allowed = true;
@@ -21,7 +21,7 @@ const char *fleet_spot_given_up(struct arena *a, struct score *scores, size_t *n
 		return NULL;
 	}
 	for (size_t i = 0; i < *n; i++) {
-		if (scores[i].offer->market != SPOT_MARKET_SPOT) {
+		if (!spot_market_reclaims(scores[i].offer->market)) {
 			scores[kept++] = scores[i];
 		}
 	}

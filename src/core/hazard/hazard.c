@@ -92,13 +92,25 @@ static struct prior prior_of_share(const struct offer *o)
 	};
 }
 
+static struct prior prior_unknown(const struct rank_policy *p)
+{
+	return (struct prior){ .rate = p->unknown_spot_per_hour,
+		.lo = p->unknown_spot_per_hour,
+		.hi = p->unknown_spot_per_hour,
+		.signal = SIGNAL_NONE };
+}
+
 static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
 {
-	if (o->market != SPOT_MARKET_SPOT) {
+	if (!spot_market_reclaims(o->market)) {
 		return (struct prior){ .rate = p->on_demand_per_hour,
 			.lo = p->on_demand_per_hour,
 			.hi = p->on_demand_per_hour,
 			.signal = SIGNAL_ON_DEMAND };
+	}
+	/* The owner of a lent reservation reclaims it: the provider's signals are about spot. */
+	if (o->market == SPOT_MARKET_INTERRUPTIBLE) {
+		return prior_unknown(p);
 	}
 	if (o->advisor_lo >= 0) {
 		return (struct prior){
@@ -115,10 +127,7 @@ static struct prior prior_of(const struct offer *o, const struct rank_policy *p)
 	if (o->has_band) {
 		return prior_of_band(o);
 	}
-	return (struct prior){ .rate = p->unknown_spot_per_hour,
-		.lo = p->unknown_spot_per_hour,
-		.hi = p->unknown_spot_per_hour,
-		.signal = SIGNAL_NONE };
+	return prior_unknown(p);
 }
 
 struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)

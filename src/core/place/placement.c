@@ -118,7 +118,7 @@ int64_t placement_need_least(const struct place_in *in, const struct job_facts *
 		const struct offer *o = &in->market->offers[i];
 
 		for (size_t k = 0; k < spec->asks_n && o->price_micros < price; k++) {
-			if ((o->market != SPOT_MARKET_SPOT || spec->interruptible) &&
+			if ((!spot_market_reclaims(o->market) || spec->interruptible) &&
 			    offer_refusal(in->arena, o, &spec->asks[k]) == NULL) {
 				price = o->price_micros;
 			}
@@ -152,7 +152,7 @@ void placement_count(const struct place_in *in, const struct job_facts *f, struc
 	p->spot = p->on_demand = p->reserved = NULL;
 	p->spot_n = p->on_demand_n = 0;
 	for (size_t i = 0; i < p->usable; i++) {
-		if (p->scores[i].offer->market == SPOT_MARKET_SPOT) {
+		if (spot_market_reclaims(p->scores[i].offer->market)) {
 			p->spot = p->spot_n++ == 0 ? &p->scores[i] : p->spot;
 		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
@@ -192,7 +192,7 @@ const struct score *placement_best(const struct place_in *in, const struct job_f
 	for (size_t i = 0; i < p->usable; i++) {
 		const struct score *s = &p->scores[i];
 
-		if (m != SPOT_MARKET_NONE && s->offer->market != m) {
+		if (!offer_in_market(s->offer, m)) {
 			continue;
 		}
 		if (rank_suits_deadline(s, out, within)) {
@@ -211,7 +211,7 @@ bool placement_soonest(const struct job_facts *f, const struct placing *p, struc
 		for (size_t i = 0; i < p->ranking.usable; i++) {
 			const struct score *s = &p->ranking.scores[i];
 
-			if ((pass == 1 || s->offer->market != SPOT_MARKET_SPOT) &&
+			if ((pass == 1 || !spot_market_reclaims(s->offer->market)) &&
 			    (best == NULL || s->hours < best->hours)) {
 				best = s;
 			}
@@ -241,7 +241,7 @@ const struct score *placement_easy(const struct place_market *m, const struct pl
 	for (size_t i = 0; i < p->usable; i++) {
 		const struct offer *o = p->scores[i].offer;
 
-		if (o->market == SPOT_MARKET_SPOT && !placement_tight(m->tight, m->tight_n, o)) {
+		if (spot_market_reclaims(o->market) && !placement_tight(m->tight, m->tight_n, o)) {
 			return &p->scores[i];
 		}
 	}
@@ -268,8 +268,8 @@ static void gang_rank(const struct place_in *in, const struct job_facts *f, stru
 		if (i < p->usable) {
 			p->scores[i] = gang_as_score(&p->gang[i], f->nodes);
 		} else {
-			p->spot_cooling +=
-			    p->gang[i].cooling && p->gang[i].one->offer->market == SPOT_MARKET_SPOT;
+			p->spot_cooling += p->gang[i].cooling &&
+			    spot_market_reclaims(p->gang[i].one->offer->market);
 		}
 	}
 }

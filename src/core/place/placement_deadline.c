@@ -69,7 +69,7 @@ static void candidate_add(const struct place_in *in, struct place_question *q,
     const struct offer *o, const struct score *s)
 {
 	/* The fast ones that cool down are worth more than slow ones that do not. */
-	if (q->n >= PLACE_POOLS || o->market != SPOT_MARKET_SPOT || !clock_suits(in, q, o, s) ||
+	if (q->n >= PLACE_POOLS || !spot_market_reclaims(o->market) || !clock_suits(in, q, o, s) ||
 	    too_slow(in, q, s)) {
 		return;
 	}

@@ -73,6 +73,15 @@ static const char *reserved_words(const struct place_in *in, const struct offer 
 		  format_duration(o->ends_us - in->now_us, left));
 }
 
+/* The words for a spot choice; they say it when that is a reservation. */
+static const char *lent_words(const struct place_in *in, const struct offer *o, const char *why)
+{
+	return o->market != SPOT_MARKET_INTERRUPTIBLE
+	    ? why
+	    : arena_printf(in->arena,
+		  "a reservation has room, and its owner may reclaim it at any time; %s", why);
+}
+
 enum place_next placement_begin(const struct place_in *in, const struct job_facts *f,
     const struct placing *p, struct place_choice *ret)
 {
@@ -137,7 +146,7 @@ void placement_patiently(const struct place_in *in, const struct job_facts *f,
 	*ret = (struct place_choice){ .act = PLACE_WAIT, .kind = "wait", .why = "" };
 	switch (patience_ask(in, f, p, ret)) {
 	case SUPPLY_SPOT:
-		choice_take(ret, p->spot, "place", ret->why);
+		choice_take(ret, p->spot, "place", lent_words(in, p->spot->offer, ret->why));
 		break;
 	case SUPPLY_ON_DEMAND:
 		choice_take(ret, p->on_demand, fails_over ? "failover" : "place", ret->why);
@@ -206,7 +215,7 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 	if (p->late) {
 		return "the deadline has passed: the job goes where it is done first";
 	}
-	if (chosen->offer->market != SPOT_MARKET_SPOT &&
+	if (!spot_market_reclaims(chosen->offer->market) &&
 	    chosen->offer->market != SPOT_MARKET_ON_DEMAND) {
 		return "a reservation is paid for already";
 	}
@@ -219,7 +228,7 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 		return slow_words(in, first, p->on_demand);
 	}
 	if (chosen->offer->market == SPOT_MARKET_ON_DEMAND &&
-	    first->offer->market == SPOT_MARKET_SPOT) {
+	    spot_market_reclaims(first->offer->market)) {
 		return f->deadline_us != 0
 		    ? "spot is no longer safe for the deadline"
 		    : "spot was refused for longer than the job waits for it";

@@ -53,7 +53,7 @@ static struct resource_ask ask_without(const struct resource_ask *ask, enum wish
 static bool suits_without(struct arena *a, const struct job_spec *s, const struct offer *o,
     enum wish w)
 {
-	if (o->market == SPOT_MARKET_SPOT && !s->interruptible && w != WISH_MARKET) {
+	if (spot_market_reclaims(o->market) && !s->interruptible && w != WISH_MARKET) {
 		return false;
 	}
 	for (size_t i = 0; i < s->asks_n; i++) {
@@ -130,7 +130,7 @@ bool placement_suits(const struct place_in *in, const struct job_spec *s)
 		const struct offer *o = &in->market->offers[i];
 
 		for (size_t k = 0; k < s->asks_n; k++) {
-			if ((o->market != SPOT_MARKET_SPOT || s->interruptible) &&
+			if ((!spot_market_reclaims(o->market) || s->interruptible) &&
 			    offer_refusal(in->arena, o, &s->asks[k]) == NULL) {
 				return true;
 			}

@@ -123,7 +123,7 @@ const char *move_refused(struct arena *a, const struct move_in *in)
 	if (in->deadline_us == 0) {
 		return NULL;
 	}
-	if (in->there->offer->market == SPOT_MARKET_SPOT) {
+	if (spot_market_reclaims(in->there->offer->market)) {
 		if (in->on_demand == NULL) {
 			return "its deadline: no on-demand can be had to fall back on, should spot "
 			       "be lost";

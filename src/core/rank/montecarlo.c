@@ -60,7 +60,7 @@ static double draw_gamma(struct rng *r, double mean, double sd)
 
 static bool spot_offer(const struct score *s)
 {
-	return s->offer->market == SPOT_MARKET_SPOT;
+	return spot_market_reclaims(s->offer->market);
 }
 
 static void place_add(struct play *p, const struct score *s)
@@ -79,6 +79,10 @@ static void place_add(struct play *p, const struct score *s)
 		    (s->offer->price_mean * 1e6 - (double)s->offer->price_micros) *
 			x->t.price_cover;
 		x->sd = 1e6 * sqrt(fmax(s->offer->price_var, 0));
+	}
+	/* The runs play what is left after a reclaim: the price has nothing of it. */
+	if (s->offer->market == SPOT_MARKET_INTERRUPTIBLE) {
+		x->mean = (double)s->offer->price_micros;
 	}
 }
 

@@ -105,7 +105,7 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
 	}
 	/* use_spot: true prefers spot; on-demand stays the fail-over that supply_choose decides
 	 * on. */
-	if (ask->use_spot == 0 && o->market == SPOT_MARKET_SPOT) {
+	if (ask->use_spot == 0 && spot_market_reclaims(o->market)) {
 		return "use_spot is false";
 	}
 	if (ask->vcpus_min > 0 && o->vcpus < ask->vcpus_min) {

@@ -96,6 +96,13 @@ struct offer {
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 
+/* Is it of that market? SPOT stands for both markets that reclaim, NONE for all. */
+static inline bool offer_in_market(const struct offer *o, enum spot_market m)
+{
+	return m == SPOT_MARKET_NONE || o->market == m ||
+	    (m == SPOT_MARKET_SPOT && spot_market_reclaims(o->market));
+}
+
 /* Makes equal names of places, types, GPUs and quotas share the storage of the first one. The
  * hazard model, rankings and fleets can then compare pointers. Only speed depends on it. */
 void offers_share_names(struct offer *offers, size_t n);

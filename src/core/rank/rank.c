@@ -165,7 +165,7 @@ static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint6
 	for (size_t i = 0; i < k->gpus_n && !gpu; i++) {
 		gpu = (asked >> i & 1) != 0 && o->gpu_milli == k->gpus[i].milli;
 	}
-	return gpu && (k->use_spot != 0 || o->market != SPOT_MARKET_SPOT) &&
+	return gpu && (k->use_spot != 0 || !spot_market_reclaims(o->market)) &&
 	    (k->vcpus_min <= 0 || o->vcpus >= k->vcpus_min) &&
 	    (k->mem_mib_min <= 0 || o->mem_mib >= k->mem_mib_min) &&
 	    (k->max_hourly_micros <= 0 || o->price_micros <= k->max_hourly_micros) &&
@@ -195,7 +195,7 @@ static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o
 static enum refusal offer_refused_for(struct rank_ctx *c, struct arena *a, const struct offer *o,
     bool bits)
 {
-	if (o->market == SPOT_MARKET_SPOT && !c->job.spot_allowed) {
+	if (spot_market_reclaims(o->market) && !c->job.spot_allowed) {
 		return REFUSED_SPOT;
 	}
 	if (o->market == SPOT_MARKET_ON_DEMAND && !c->job.on_demand_allowed) {
@@ -296,7 +296,7 @@ struct pass { /* of rank_run, in the order of pool ids */
 	struct key *keys;
 	size_t usable;
 	bool bits; /* the asks' GPUs fit in gpu_memo.asked */
-	bool ends; /* a usable pool ends */
+	bool leaves; /* a usable pool ends, or is lent */
 };
 
 static const struct offer *pass_at(const struct pass *p, size_t i)
@@ -346,7 +346,7 @@ static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, con
 			p->why[suit[k]] = REFUSED_HAZARD;
 			continue;
 		}
-		p->ends |= s->offer->ends_us > 0;
+		p->leaves |= rank_leaves(s->offer);
 		p->keys[p->usable] = (struct key){ .value = (uint64_t)MAX(s->total_micros, 0),
 			.at = (uint32_t)p->usable };
 		p->usable++;
@@ -373,13 +373,14 @@ static const struct score *raw_at(const struct pass *p, const struct key *k)
 	return &p->raw[k->at / SCORES_EACH][k->at % SCORES_EACH];
 }
 
-/* Makes scores that end before the work again, once it is known what the rest costs elsewhere. */
-static void pass_ends(struct rank_ctx *c, struct pass *p)
+/* Makes scores that end before the work, or whose owner may reclaim them, again, once it is known
+ * what the rest costs elsewhere. */
+static void pass_leaves(struct rank_ctx *c, struct pass *p)
 {
 	for (size_t i = 0; i < p->usable; i++) {
 		const struct score *s = raw_at(p, &p->keys[i]);
 
-		if (s->offer->ends_us == 0 &&
+		if (!rank_leaves(s->offer) &&
 		    (c->elsewhere_micros == 0 || s->compute_micros < c->elsewhere_micros)) {
 			c->elsewhere_micros = s->compute_micros;
 		}
@@ -388,7 +389,7 @@ static void pass_ends(struct rank_ctx *c, struct pass *p)
 		struct key *k = &p->keys[i];
 		struct score *s = &p->raw[k->at / SCORES_EACH][k->at % SCORES_EACH];
 
-		if (s->offer->ends_us > 0 && score_make(c, s->offer, s)) {
+		if (rank_leaves(s->offer) && score_make(c, s->offer, s)) {
 			k->value = (uint64_t)MAX(s->total_micros, 0);
 		}
 	}
@@ -443,7 +444,8 @@ static void pass_refused(struct arena *a, const struct pass *p, struct ranking *
 		o = pass_at(p, i);
 		ret->refused[ret->refused_n++] =
 		    (struct refused){ .offer = o, .why = (enum refusal)p->why[i] };
-		ret->spot_cooling += p->why[i] == REFUSED_COOLING && o->market == SPOT_MARKET_SPOT;
+		ret->spot_cooling +=
+		    p->why[i] == REFUSED_COOLING && spot_market_reclaims(o->market);
 	}
 }
 
@@ -466,8 +468,8 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
 		pass.order = by_pool(a, offers, n);
 		pass_score(a, c, &pass);
 	}
-	if (pass.ends) {
-		pass_ends(c, &pass);
+	if (pass.leaves) {
+		pass_leaves(c, &pass);
 	}
 	pass_order(a, &pass, ret);
 	pass_refused(a, &pass, ret);
@@ -500,7 +502,7 @@ const struct score *rank_in_time(const struct ranking *r, enum spot_market marke
 	for (size_t i = 0; i < r->usable; i++) {
 		const struct score *s = &r->scores[i];
 
-		if (s->offer->market != market) {
+		if (!offer_in_market(s->offer, market)) {
 			continue;
 		}
 		if (s->hours <= within_h) {
@@ -525,7 +527,7 @@ static double hours_sure(const struct score *s)
 
 bool rank_speed_suits(const struct score *s, const struct score *on_demand, double within_h)
 {
-	return s->offer->market != SPOT_MARKET_SPOT || on_demand == NULL ||
+	return !spot_market_reclaims(s->offer->market) || on_demand == NULL ||
 	    s->throughput >= DEADLINE_SPEED_LEAST * on_demand->throughput ||
 	    hours_sure(s) + on_demand->hours <= within_h;
 }
@@ -541,7 +543,7 @@ static double late_hours(const struct score *s)
 {
 	struct score_terms t;
 
-	if (s->offer->market != SPOT_MARKET_SPOT) {
+	if (!spot_market_reclaims(s->offer->market)) {
 		return s->hours;
 	}
 	score_explain(s, &t);

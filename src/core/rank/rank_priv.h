@@ -57,6 +57,12 @@ const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o);
 /* Writes all of s. Returns false if the work would hardly ever finish. */
 bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s);
 
+/* May the work have to go on elsewhere, since the capacity leaves for good? A reservation ends, or
+ * its owner reclaims it. */
+static inline bool rank_leaves(const struct offer *o)
+{
+	return o->ends_us > 0 || o->market == SPOT_MARKET_INTERRUPTIBLE;
+}
 /* Returns the hours until a machine of a pool with an end must begin to save. */
 double rank_ends_h(const struct rank_ctx *c, const struct offer *o);
 /* Returns whether enough fits before that: all work without a checkpoint, else a start and a

@@ -98,7 +98,7 @@ INLINE void slack_terms(const struct rank_ctx *c, const struct offer *o, struct 
 {
 	double i;
 
-	if (c->job.deadline_us <= c->now_us || o->market != SPOT_MARKET_SPOT) {
+	if (c->job.deadline_us <= c->now_us || !spot_market_reclaims(o->market)) {
 		return;
 	}
 	t->slack_h = (double)(c->job.deadline_us - c->now_us) / (double)SPOT_US_PER_HOUR -
@@ -242,6 +242,18 @@ INLINE double rest_micros(const struct rank_ctx *c, const struct offer *o,
 	    (double)o->price_micros * most(t->paid_hours - t->ends_h, 0);
 }
 
+/* An owner who reclaims a reservation keeps it. The work that is left then costs so much elsewhere,
+ * above this offer's own price; without a checkpoint that is all of it. On average the share
+ * (1 - e^-n) / n of a run is done before the first of n expected reclaims. */
+INLINE double reclaimed_micros(const struct rank_ctx *c, const struct offer *o,
+    const struct score_terms *t)
+{
+	double n = t->interruptions;
+	double left = c->job.spec->checkpoint.path != NULL ? 1 - average_stay(n) : -expm1(-n);
+
+	return ((double)c->elsewhere_micros - (double)o->price_micros * t->paid_hours) * left;
+}
+
 /* A spot price returns slowly to its faded mean. Over a run of F hours the average share (1 - e^-x)
  * / x of today's distance lasts, with x = F / reversion. The price wanders about that as an
  * Ornstein-Uhlenbeck process with the time constant of its fading past. README.md names the
@@ -267,6 +279,8 @@ INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct 
 	}
 	if (ends_first(t) && c->elsewhere_micros > 0) {
 		t->price_move_micros = whole(rest_micros(c, o, t) / t->paid_hours);
+	} else if (o->market == SPOT_MARKET_INTERRUPTIBLE && c->elsewhere_micros > 0) {
+		t->price_move_micros = whole(reclaimed_micros(c, o, t) / t->paid_hours);
 	}
 	t->penalty_micros = age_penalty(o, &c->policy);
 	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;

@@ -49,7 +49,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 		.why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
 		.deadline_us = deadline,
 		.cool_until_us =
-		    first && strcmp(o->kind, "interruption") == 0 && o->market == SPOT_MARKET_SPOT
+		    first && strcmp(o->kind, "interruption") == 0 && spot_market_reclaims(o->market)
 		    ? engine_now(e) + e->conf.reclaim_cool_us
 		    : 0,
 		.at_us = engine_now(e),

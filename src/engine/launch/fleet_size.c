@@ -93,9 +93,9 @@ static void node_read(const struct fleet_spec *f, const struct q_engine_fleet_no
 		.unsent = n->state == NODE_WANTED,
 		.idle_since_us = n->idle_since_us,
 		.milli = milli,
-		.floor = n->market == SPOT_MARKET_SPOT ? 0
-		    : f->floor_pm > 0                  ? milli
-						       : 1 };
+		.floor = spot_market_reclaims(n->market) ? 0
+		    : f->floor_pm > 0                    ? milli
+							 : 1 };
 }
 
 size_t fleet_idle_find(struct arena *a, const struct q_engine_fleet_nodes_row *nodes, size_t n,

@@ -176,7 +176,7 @@ static const char *point_wrong(struct poll *p, int32_t row, const struct spot_pr
 		.last_micros = p->rows[row].last_micros,
 		.on_demand_micros = p->rows[row].on_demand_micros,
 		.now_us = p->started_us,
-		.own = point->key.market == SPOT_MARKET_RESERVED ||
+		.own = spot_market_reserves(point->key.market) ||
 		    strcmp(point->source, "configuration") == 0,
 	};
 	const char *why = price_implausible(p->arena, &c);

@@ -88,7 +88,7 @@ static bool node_suits(struct recon *r, const struct q_engine_free_nodes_row *n,
 {
 	const struct offer *o = offer_find(r->e, n->pool_id);
 
-	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
+	if (o == NULL || (spot_market_reclaims(o->market) && !spec->interruptible)) {
 		return false;
 	}
 	for (size_t i = 0; i < spec->asks_n; i++) {

@@ -111,11 +111,10 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 	    score_json(s));
 	const struct offer *o = s->offer;
 	char token[65], name[65];
-	const char *text = arena_printf(r->arena, "%s %s %s%s%s at %.4f USD/h: %s", o->provider,
+	const char *text = arena_printf(r->arena, "%s %s %s %s at %.4f USD/h: %s", o->provider,
 	    o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
-	    o->market == SPOT_MARKET_SPOT ? " spot" : "",
-	    o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "", (double)o->price_micros / 1e6,
-	    why);
+	    o->market == SPOT_MARKET_ON_DEMAND ? "on demand" : spot_market_name(o->market),
+	    (double)o->price_micros / 1e6, why);
 	struct step *st = step_new(r, node_wanted, arena_strdup(r->pass_arena, text));
 
 	token_make(e, token, name);

@@ -248,7 +248,7 @@ static void replacement_want(struct recon *r, const struct fleet_judged *j,
 {
 	const struct q_engine_fleet_move_nodes_row *n = j->of[m->node];
 	const struct offer *to = m->to->offer;
-	bool back = n->market == SPOT_MARKET_ON_DEMAND && to->market == SPOT_MARKET_SPOT;
+	bool back = n->market == SPOT_MARKET_ON_DEMAND && spot_market_reclaims(to->market);
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:s, s:I, s:o}", "now_us", (json_int_t)j->in.now_us, "fleet",
 	    j->facts->name, "version", (json_int_t)j->facts->version, "move",

@@ -58,8 +58,8 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 
 	text = arena_printf(r->arena, "%d nodes on %s %s %s %s at %.4f USD/h each: %s",
 	    (int)f->nodes, o->provider, o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
-	    o->market == SPOT_MARKET_SPOT ? "spot" : "on demand", (double)o->price_micros / 1e6,
-	    why);
+	    o->market == SPOT_MARKET_ON_DEMAND ? "on demand" : spot_market_name(o->market),
+	    (double)o->price_micros / 1e6, why);
 	st = step_new(r, gang_wanted, arena_strdup(r->pass_arena, text));
 	st->always = true;
 	offers_count(e, o, (int64_t)n);

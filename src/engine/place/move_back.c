@@ -150,13 +150,13 @@ static const struct score *destination_find(struct recon *r, const struct move *
 	size_t n = 0, refused_n;
 
 	*ret_easy = true;
-	if (!spot_only && p->usable > 0 && p->scores[0].offer->market != SPOT_MARKET_SPOT) {
+	if (!spot_only && p->usable > 0 && !spot_market_reclaims(p->scores[0].offer->market)) {
 		return &p->scores[0];
 	}
 	for (size_t i = 0; i < p->usable; i++) {
 		const struct offer *o = p->scores[i].offer;
 
-		if (o->market == SPOT_MARKET_SPOT && !(spot_only && supply_tight(r->e, o))) {
+		if (spot_market_reclaims(o->market) && !(spot_only && supply_tight(r->e, o))) {
 			first = first == NULL ? &p->scores[i] : first;
 			list[n++] = &p->scores[i];
 		}
@@ -420,7 +420,7 @@ static bool spot_leave(struct recon *r, const struct q_engine_move_jobs_row *j,
 	    : m->placing.on_demand;
 	const char *why;
 
-	if (o == NULL || o->market != SPOT_MARKET_SPOT) {
+	if (o == NULL || !spot_market_reclaims(o->market)) {
 		return false;
 	}
 	if (m->facts.deadline_us == 0 || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND ||

@@ -22,14 +22,14 @@ struct preempting {
 
 static bool offer_suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
 {
-	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
+	if (o == NULL || (spot_market_reclaims(o->market) && !spec->interruptible)) {
 		return false;
 	}
 	for (size_t i = 0; i < spec->asks_n; i++) {
 		const struct resource_ask *k = &spec->asks[i];
 
 		if (offer_refusal(r->arena, o, k) == NULL &&
-		    (k->use_spot != 0 || o->market != SPOT_MARKET_SPOT)) {
+		    (k->use_spot != 0 || !spot_market_reclaims(o->market))) {
 			return true;
 		}
 	}

@@ -273,7 +273,7 @@ static size_t ends_changed(const struct asking *k, struct q_engine_notice_add_no
 	size_t n = 0;
 
 	for (size_t r = 0; r < k->n; r++) {
-		int64_t ends = k->rows[r].market == SPOT_MARKET_RESERVED
+		int64_t ends = spot_market_reserves(k->rows[r].market)
 		    ? end_told(&k->notices, k->rows[r].ref)
 		    : 0;
 

@@ -60,7 +60,7 @@ static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool booting = w->state == NODE_BOOTING;
-	bool spot = w->market == SPOT_MARKET_SPOT;
+	bool spot = spot_market_reclaims(w->market);
 	enum node_event ev = w->event;
 
 	if (ev == NODE_EV_ENROLLED) {

@@ -176,9 +176,10 @@ static const char *odds_cell(struct ctl *c, const json_t *v)
 
 static const char *market_cell(const char *market)
 {
-	return strcmp(market, "on_demand") == 0 ? "demand"
-	    : strcmp(market, "reserved") == 0   ? "paid"
-						: market;
+	return strcmp(market, "on_demand") == 0    ? "demand"
+	    : strcmp(market, "reserved") == 0      ? "paid"
+	    : strcmp(market, "interruptible") == 0 ? "lent"
+						   : market;
 }
 
 void plan_offer_cells(struct ctl *c, json_t *offers)

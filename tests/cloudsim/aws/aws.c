@@ -177,12 +177,15 @@ static const struct control_call aws_calls[] = {
 	    "Set applied quotas, as POST /quota does.", quota_post, NULL },
 	{ "POST", "/aws/reservation",
 	    "{\"region\": NAME, \"zone\": ID, \"type\": NAME, \"count\": 1, \"open\": false, "
-	    "\"block\": false, \"ends_in_s\": 86400} or {\"cancel\": ID} or {\"extend\": ID, "
-	    "\"ends_in_s\": N}",
-	    "{\"id\": ID} or {}",
+	    "\"block\": false, \"interruptible\": false, \"owner\": ACCOUNT, \"ends_in_s\": 86400} "
+	    "or {\"cancel\": ID} or {\"extend\": ID, \"ends_in_s\": N} or {\"reclaim\": ID, "
+	    "\"count\": N, \"notice_s\": 120}",
+	    "{\"id\": ID}, {} or {\"instances\": [ID]}",
 	    "Make a capacity reservation (targeted unless open, without an end unless told) or a "
 	    "capacity block (a day), cancel one, or set another end. The instances of a block end "
-	    "30 minutes before it.",
+	    "30 minutes before it. The owner of an interruptible one reclaims count of it (all "
+	    "unless "
+	    "told): unused capacity first, then that of instances, which end after the notice.",
 	    reserved_post, NULL },
 	{ .path = NULL },
 };

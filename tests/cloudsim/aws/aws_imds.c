@@ -59,7 +59,8 @@ static const char *action_document(struct inst *i, struct arena *a)
 {
 	char at[TIME_TEXT_MAX];
 
-	if (!i->notice_us) {
+	/* A lent reservation's warning is only an event (capacity-consumer-procedures.html). */
+	if (!i->notice_us || i->lent) {
 		return NULL;
 	}
 	return arena_printf(a, "{\"action\":\"%s\",\"time\":\"%s\"}", inst_interruption(i),
@@ -190,7 +191,7 @@ static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 		}
 		return;
 	}
-	if (str_same(what, "meta-data/spot/termination-time") && i->notice_us &&
+	if (str_same(what, "meta-data/spot/termination-time") && i->notice_us && !i->lent &&
 	    str_same(inst_interruption(i), "terminate")) {
 		found = format_time_s(i->action_us, at);
 	} else if (str_same(what, "user-data") && i->user_data_n > 0) {

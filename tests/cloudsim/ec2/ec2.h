@@ -59,13 +59,16 @@ ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describ
  * none). */
 struct reserved_ask {
 	const char *preference, *id;
-	bool spot, block;
+	bool spot, block, interruptible;
 };
+bool reserved_market(struct reserved_ask *ask, const char *market); /* is it one of theirs? */
 void reserved_read(struct ec2 *e, struct reserved_ask *ask);
 const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const struct pool *p,
     int64_t n);
-int64_t reserved_free(struct sim *s, const struct reservation *r);
-bool reserved_block(const struct inst *i); /* runs in a capacity block */
+int64_t reserved_free(const struct reservation *r);
+const char *reserved_lifecycle(const struct inst *i); /* instanceLifecycle; NULL = none */
+/* Marks a new instance that runs in an interruptible reservation. */
+void reserved_mark(struct inst *i);
 void reserved_free_all(struct aws_controls *c);
 /* POST /aws/reservation */
 json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);

@@ -189,6 +189,7 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 	if (r->reservation) {
 		/* Reserved capacity is none of the pool's. */
 		i->own = dup_text(r->reservation);
+		reserved_mark(i);
 		i->counted = false;
 		r->pool->used[r->side]--;
 	}

@@ -128,8 +128,7 @@ static void read_market(struct ec2 *e, struct run *r)
 		}
 		return;
 	}
-	r->reserved.block = str_same(r->market, "capacity-block");
-	if (r->reserved.block) {
+	if (reserved_market(&r->reserved, r->market)) {
 		if (kind || behaviour || cap) {
 			ec2_fail(e, 400, "InvalidParameterCombination",
 			    "SpotOptions require MarketType spot");

@@ -111,8 +111,8 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 		x_text(b, "instanceLifecycle", "spot");
 		x_text(b, "spotInstanceRequestId", i->sir);
 	}
-	if (reserved_block(i)) {
-		x_text(b, "instanceLifecycle", "capacity-block");
+	if (reserved_lifecycle(i) != NULL) {
+		x_text(b, "instanceLifecycle", reserved_lifecycle(i));
 	}
 	x_text(b, "capacityReservationId", i->own);
 	if (i->token) {
@@ -168,7 +168,7 @@ static const char *inst_field(struct ec2 *e, const struct inst *i, const char *n
 		return arena_printf(e->rq->arena, "%d", code);
 	}
 	if (str_same(name, "instance-lifecycle")) {
-		return i->side == SIDE_SPOT ? "spot" : reserved_block(i) ? "capacity-block" : NULL;
+		return i->side == SIDE_SPOT ? "spot" : reserved_lifecycle(i);
 	}
 	if (str_same(name, "spot-instance-request-id")) {
 		return i->sir;

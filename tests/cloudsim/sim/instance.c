@@ -372,6 +372,10 @@ static void reclaim_end(struct inst *i)
 		reclaim_stop(i);
 		return;
 	}
+	if (i->lent) {
+		inst_end(i, "reclaim", NULL, NULL); /* no page names a state reason */
+		return;
+	}
 	inst_sir_set(i, "closed",
 	    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
 	    "Spot Instance terminated by the service.");
@@ -387,12 +391,12 @@ static void reclaim_notice(struct inst *i)
 
 	i->notice_us = now;
 	i->action_us = now + i->notice_len_us;
-	if (str_same(inst_interruption(i), "terminate")) {
+	if (!i->lent && str_same(inst_interruption(i), "terminate")) {
 		inst_sir_set(i, "closed",
 		    i->by_price ? "instance-terminated-by-price"
 				: "instance-terminated-no-capacity",
 		    "Spot Instance is marked for termination.");
-	} else {
+	} else if (!i->lent) {
 		inst_sir_set(i, "active", "marked-for-stop",
 		    "Spot Instance is marked for stopping.");
 	}

@@ -288,6 +288,7 @@ struct inst {
 	int64_t rebalance_us, notice_us, action_us; /* 0 = not given */
 	int64_t notice_len_us;
 	bool reclaimed, by_price;
+	bool lent; /* AWS: in an interruptible reservation, whose owner reclaims it */
 	/* fields of the launch request */
 	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation,
 	    *subnet;

@@ -9,7 +9,7 @@
 WITH s AS MATERIALIZED (
 	SELECT p.provider, p.region, pool_family(p.gpu_name, p.instance_type) AS family,
 		max(r.at_us) AS last_us
-	FROM pool_reclaim r JOIN pool p ON p.id = r.pool_id WHERE r.at_us > $1
+	FROM pool_reclaim r JOIN pool p ON p.id = r.pool_id AND p.market = 'spot' WHERE r.at_us > $1
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 	GROUP BY 1, 2, 3
 ), u AS (

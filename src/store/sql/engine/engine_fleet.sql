@@ -20,7 +20,7 @@ WITH RECURSIVE x AS MATERIALIZED (
 )
 SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size,
 	coalesce((SELECT min(n.created_us) FROM node n JOIN pool p ON p.id = n.pool_id
-		WHERE n.fleet_id = x.id AND n.state = 'FAILED' AND p.market = 'spot'
+		WHERE n.fleet_id = x.id AND n.state = 'FAILED' AND p.market IN ('spot', 'interruptible')
 			AND n.replaces_id IS NULL AND n.created_us BETWEEN $4 - 86400000000 AND $4
 			AND n.end_cause NOT IN ('unwanted', 'released')
 			AND n.id > coalesce((SELECT max(r.id) FROM node r

@@ -24,7 +24,8 @@
 WITH w AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id,
 		n.set_want, p.provider, s.most, n.launch_sent_us IS NULL AND n.gang_id IS NULL
-			AND p.market <> 'reserved' AND s.most IS NOT NULL AS equal
+			AND p.market NOT IN ('reserved', 'interruptible')
+			AND s.most IS NOT NULL AS equal
 	FROM node n JOIN pool p ON p.id = n.pool_id
 		LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
 	WHERE n.state = 'WANTED' AND n.next_act_us <= $1

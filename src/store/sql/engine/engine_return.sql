@@ -46,7 +46,7 @@ LEFT JOIN LATERAL (SELECT r.id, CASE WHEN w.n < j.num_nodes THEN 'BOOTING' ELSE 
 		AND r.state NOT IN ('FAILED', 'GONE', 'TERMINATING') ORDER BY r.id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON true
 WHERE j.state = 'RUNNING' AND j.cancel_us IS NULL AND j.fleet_id IS NULL
-	AND ($2 OR a.market <> 'spot' OR r.id IS NOT NULL OR j.deadline_us IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
+	AND ($2 OR a.market NOT IN ('spot', 'interruptible') OR r.id IS NOT NULL OR j.deadline_us IS NOT NULL) AND j.id > $3 AND (cardinality($5) = 0 OR j.id = ANY ($5))
 ORDER BY j.id LIMIT $4
 ), o AS MATERIALIZED (
 	SELECT array_agg(id ORDER BY id) AS ids FROM x

@@ -37,7 +37,7 @@ GROUP BY 1, 2
 -- writes: no
 -- lane: long
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen,
-	CASE WHEN p.market = 'reserved' THEN coalesce((SELECT c.committed_us - c.created_us
+	CASE WHEN p.market IN ('reserved', 'interruptible') THEN coalesce((SELECT c.committed_us - c.created_us
 		FROM node_serves(n) s JOIN job j ON j.id = s.job_id
 		JOIN checkpoint c ON c.id = j.checkpoint_id), 0) ELSE 0 END,
 	n.ready_us IS NOT NULL, n.ends_us
@@ -193,7 +193,8 @@ SELECT n.id, n.state,
 		ELSE 'BROKEN' END,
 	CASE WHEN n.provider_state IN ('gone_reclaimed', 'interrupted') THEN 'reclaimed'
 		WHEN n.state = 'BOOTING' AND n.provider_state IN ('failed_no_capacity', 'failed_quota') THEN 'refused'
-		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone' AND p.market = 'spot' THEN 'reclaimed'
+		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone'
+			AND p.market IN ('spot', 'interruptible') THEN 'reclaimed'
 		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity',
 			'failed_quota') AND n.enrol_used_us IS NULL
 			AND n.gone_seen < 2 THEN 'boot_timeout'

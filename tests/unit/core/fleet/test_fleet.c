@@ -170,6 +170,12 @@ static void the_floor_is_a_count_or_a_share(void **state)
 	fleet_plan_make(a, &w.ask, &plan);
 	assert_int_equal(plan.missing, 0);
 	assert_non_null(strstr(plan.why, "0 of 2.4 on demand"));
+	/* A lent reservation may be reclaimed. */
+	w.o[5].market = SPOT_MARKET_INTERRUPTIBLE;
+	w.s[5].total_micros = 400000;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 5), 2);
+	assert_non_null(strstr(plan.why, "0 of 2.4 on demand"));
 	/* Reserved capacity is paid for: it goes first and is no risk. */
 	w.o[5].market = SPOT_MARKET_RESERVED;
 	fleet_plan_make(a, &w.ask, &plan);

@@ -1,4 +1,4 @@
-/* Reservations that end: which work they take, and what the move at their end costs. */
+/* Reservations that end or are reclaimed: which work they take, and what the move costs. */
 #include "base/base.h"
 #include "core/place/place.h"
 
@@ -126,6 +126,70 @@ static void work_without_a_checkpoint_must_end_before(void **state UNUSED)
 	arena_free(s.a);
 }
 
+/* A lent H100, with the prior of its market. */
+static void shop_lend(struct shop *s)
+{
+	struct hazard h;
+
+	shop_open(s);
+	offer_add(s, "H100-80GB-SXM", SPOT_MARKET_INTERRUPTIBLE, 1e-6);
+	hazard_alone(&s->policy.rank, &s->offers[4], &h, NULL);
+	s->offers[4].hazard = h.per_hour;
+	s->spec.work_s = 10 * 3600;
+}
+
+static void a_lent_one_is_neither_free_nor_safe(void **state UNUSED)
+{
+	struct score_terms t;
+	struct place_choice c;
+	struct shop s;
+	int64_t lent, elsewhere;
+
+	shop_lend(&s);
+	/* A signal about spot in the same place says nothing of its owner. */
+	s.offers[4].advisor_lo = 0;
+	s.offers[4].advisor_hi = 0.01;
+	assert_true(fabs(s.offers[4].hazard - s.policy.rank.unknown_spot_per_hour) < 1e-9);
+	c = choice_of(&s);
+	assert_int_equal(c.score->offer->pool_id, 5);
+	assert_non_null(strstr(c.why, "its owner may reclaim it"));
+	score_explain(c.score, &t);
+	lent = c.score->total_micros;
+	assert_int_equal(t.total_micros, lent);
+	s.market.offers_n = 4;
+	elsewhere = choice_of(&s).score->compute_micros;
+	/* About one reclaim is expected, on average after 63 % of the work. */
+	assert_true(t.interruptions > 0.9 && t.interruptions < 1.2);
+	assert_true(lent > elsewhere * 33 / 100 && lent < elsewhere * 43 / 100);
+	arena_free(s.a);
+}
+
+static void a_reservation_that_stays_is_taken_before_a_lent_one(void **state UNUSED)
+{
+	struct shop s;
+
+	shop_lend(&s);
+	offer_add(&s, "H100-80GB-SXM", SPOT_MARKET_RESERVED, 1e-6);
+	assert_int_equal(choice_of(&s).score->offer->pool_id, 6);
+	s.offers[5].capacity = 0;
+	assert_int_equal(choice_of(&s).score->offer->pool_id, 5);
+	arena_free(s.a);
+}
+
+static void work_that_must_not_be_interrupted_takes_no_lent_one(void **state UNUSED)
+{
+	struct shop s;
+
+	shop_lend(&s);
+	s.spec.interruptible = false;
+	assert_int_equal(choice_of(&s).score->offer->market, SPOT_MARKET_ON_DEMAND);
+	s.spec.interruptible = true;
+	s.ask.use_spot = 0;
+	assert_int_equal(choice_of(&s).score->offer->market, SPOT_MARKET_ON_DEMAND);
+	assert_non_null(refused_because(&s, 5));
+	arena_free(s.a);
+}
+
 static void a_longer_save_leaves_earlier(void **state UNUSED)
 {
 	struct rank_policy p;
@@ -144,6 +208,9 @@ int main(void)
 		cmocka_unit_test(work_that_is_longer_pays_for_its_rest_and_for_the_move),
 		cmocka_unit_test(one_that_ends_too_soon_to_pay_is_passed_over),
 		cmocka_unit_test(work_without_a_checkpoint_must_end_before),
+		cmocka_unit_test(a_lent_one_is_neither_free_nor_safe),
+		cmocka_unit_test(a_reservation_that_stays_is_taken_before_a_lent_one),
+		cmocka_unit_test(work_that_must_not_be_interrupted_takes_no_lent_one),
 		cmocka_unit_test(a_longer_save_leaves_earlier),
 	};
 

@@ -92,7 +92,9 @@ static void offer_make(struct one *x, struct rng *r)
 		.zone = "z",
 		.zone_name = "",
 		.instance_type = "t",
-		.market = rng_below(r, 4) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
+		.market = rng_below(r, 4) == 0 ? SPOT_MARKET_ON_DEMAND
+		    : rng_below(r, 4) == 0     ? SPOT_MARKET_INTERRUPTIBLE
+					       : SPOT_MARKET_SPOT,
 		.gpu_name = gpus[gpu],
 		.gpu_milli = x->ask.gpus->milli,
 		.price_micros = (int64_t)rng_below(r, 40000000) + 10000,

@@ -73,7 +73,7 @@ def hours(c, t):
         lost = (1 - saves) * min(1 / max(h * saves, 1e-9), w / 2)
     else:
         i = float(job['interval_s'] or interval(h, saves, d, job['save_us'] > 0))
-        if not job['interval_s'] and job['deadline_us'] and c['offer']['market'] == 'spot':
+        if not job['interval_s'] and job['deadline_us'] and c['offer']['market'] in ('spot', 'interruptible'):
             # The clock of the cases stands at a microsecond.
             t['slack_h'] = (job['deadline_us'] - 1) / 3.6e9 - starts * r - w - r
             i = min(i, max(t['slack_h'] * 900, 10 * d, 30))

@@ -202,7 +202,8 @@ static void refusals_are_listed_item_by_item(void **state)
 static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 {
 	static const char *const wrong[] = { "ami", "ami-1", "regions", "us-east-1",
-		"subnet.use1-az4", "vpc-1", "placement_scores", "off", "reservations", "on", NULL };
+		"subnet.use1-az4", "vpc-1", "placement_scores", "off", "reservations", "all",
+		NULL };
 	struct spot_check c = check_args();
 	struct drive d;
 
@@ -215,6 +216,8 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 	    SPOT_DONE);
 	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
 	assert_non_null(strstr(item_find(&c, "launch spot")->words, "vpc-1"));
+	assert_non_null(strstr(item_find(&c, "reservations")->words,
+	    "interruptible ones are left alone, since interruption_queue.us-east-1 is not set"));
 	assert_int_equal(item_find(&c, "clock")->state, SPOT_CHECK_UNTESTED);
 	drive_fini(&d);
 }

@@ -30,7 +30,7 @@ static void bad_settings_are_refused_by_name(void **state)
 		{ "efa", "yes", "neither on nor off" },
 		{ "placement_scores", "yes", "neither on nor off" },
 		{ "capacity_manager", "yes", "not on, off or a region" },
-		{ "reservations", "1", "neither on nor off" },
+		{ "reservations", "1", "is not on, all or off" },
 		{ "ami_arm64", "image-1", "'image-1'" },
 		{ "advisor_url", "ftp://x", "advisor_url" },
 		{ "advisor_url", "https://u@x", "advisor_url" },

@@ -18,6 +18,11 @@ static const char *const queued[] = { "interruption_queue.us-east-1", QUEUE, NUL
 #define WARNING(id, ref) \
 	EVENT(id, "EC2 Spot Instance Interruption Warning", \
 	    OF(ref) ",\\\"instance-action\\\":\\\"terminate\\\"")
+#define LENT(id, ref, at) \
+	EVENT(id, "EC2 Capacity Reservation Instance Interruption Warning", \
+	    OF(ref) ",\\\"instance-action\\\":\\\"terminate\\\"," \
+		    "\\\"instance-termination-time\\\":\\\"" at "\\\"," \
+		    "\\\"azId\\\":\\\"use1-az4\\\"")
 #define REBALANCE(id, ref) EVENT(id, "EC2 Instance Rebalance Recommendation", OF(ref))
 #define CHANGE(id, ref) \
 	EVENT(id, "EC2 Instance State-change Notification", \
@@ -112,6 +117,30 @@ static void stored_messages_are_deleted_and_recognized_again(void **state)
 	assert_int_equal(w.seen_n, 0);
 	assert_false(w.gap);
 	assert_string_equal(w.next_cursor, "{\"delete\":[\"h3\"],\"seen\":[\"e1\"]}");
+	drive_fini(&d);
+}
+
+/* monitor-interruptible-cr.html */
+static void a_reservation_that_is_reclaimed_names_the_time(void **state)
+{
+	struct spot_watch w = watch_args("");
+	struct drive d;
+
+	(void)state;
+	keyed_init(&d, queued);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &w,
+			     { .status = 200,
+				 .reply = MESSAGES(MESSAGE("h1",
+				     LENT("e1", "i-0aaa", "2015-08-30T12:37:40Z")) "," MESSAGE("h2",
+				     LENT("e2", "i-0bbb", "soon"))) },
+			     { .status = 200,
+				 .reply =
+				     FOUND(INSTANCE("i-0aaa", "16") INSTANCE("i-0bbb", "16")) }),
+	    SPOT_DONE);
+	assert_int_equal(w.notices_n, 2);
+	assert_int_equal(w.notices[0].kind, SPOT_NOTICE_INTERRUPTION);
+	assert_int_equal(w.notices[0].deadline_us, DRIVE_NOW_US + 100 * SPOT_US_PER_S);
+	assert_int_equal(w.notices[1].deadline_us, DRIVE_NOW_US + 120 * SPOT_US_PER_S);
 	drive_fini(&d);
 }
 
@@ -278,6 +307,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_of_our_machines_are_told_and_others_are_not),
 		cmocka_unit_test(stored_messages_are_deleted_and_recognized_again),
+		cmocka_unit_test(a_reservation_that_is_reclaimed_names_the_time),
 		cmocka_unit_test(an_empty_queue_is_no_news_and_no_gap),
 		cmocka_unit_test(without_a_queue_there_is_no_stream),
 		cmocka_unit_test(a_queue_that_is_not_there_is_a_wrong_setting),
