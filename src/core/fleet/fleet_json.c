@@ -28,6 +28,8 @@ static json_t *row_of(const struct fleet_plan *p, const struct fleet_have *h,
 	    (json_int_t)(o != NULL ? o->price_micros : h->price_micros));
 	json_object_set_new(row, "work_micros",
 	    s != NULL ? json_integer(s->total_micros) : json_null());
+	json_object_set_new(row, "egress_micros",
+	    s != NULL ? json_integer(s->egress_micros) : json_null());
 	json_object_set_new(row, "reclaims_per_hour",
 	    s != NULL ? json_real(s->hazard) : json_null());
 	json_object_set_new(row, "marginal_micros",

@@ -14,7 +14,7 @@
  * Here h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the
  * nodes lost in an hour, each with the share of the fleet lost at the same moment. The price of
  * risk is spec.risk times the cheapest usable c. The costs c already contain the loss of single
- * nodes.
+ * nodes, and the egress of the checkpoints that the fleet's jobs save and restore.
  *
  * rho depends only on what two pools share (provider > region > zone > family > pool). The sum over
  * pairs is therefore one square per group, and the problem is convex. The plan starts greedy by
@@ -171,8 +171,8 @@ struct fleet_ask {
 	const struct hazard_model *hazards; /* NULL: only nodes of one pool are lost together */
 	int64_t search_max; /* alternatives of branch and bound; 0 = default, < 0 none */
 };
-/* Fills ret with the job that a fleet's offers are scored for: one that checkpoints. The fleet does
- * not know its real jobs. */
+/* Fills ret with the job that a fleet's offers are scored for: one that checkpoints. Its jobs tell
+ * only how much they save (struct fleet_saves). */
 void fleet_job(const struct fleet_spec *f, struct job_spec *ret);
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret);
 /* A fleet waits for spot as a job does (supply_choose). Once its spot launches were refused for

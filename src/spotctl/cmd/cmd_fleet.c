@@ -33,6 +33,7 @@ static const struct column place_cols[] = { { "POOL", "pool", CELL_TEXT, ALWAYS 
 	{ "GIVE BACK", "give_back", CELL_INT, ALWAYS },
 	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
 	{ "USD PER WORK HOUR", "work_micros", CELL_USD, SPARE_3 },
+	{ "OF IT EGRESS", "egress_micros", CELL_USD, WIDE },
 	{ "RECLAIMS/H", "reclaims_per_hour", CELL_RATE, SPARE_1 },
 	{ "LAST ONE USD/H", "marginal_micros", CELL_USD, WIDE }, { 0 } };
 static const struct column limit_cols[] = { { "LIMIT", "limit", CELL_TEXT, ALWAYS },

@@ -38,8 +38,10 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 {
 	struct offer o[2] = { l4_offer(7, SPOT_MARKET_SPOT, 300000),
 		l4_offer(8, SPOT_MARKET_ON_DEMAND, 800000) };
-	struct score s[2] = { { .offer = &o[0], .total_micros = 350000, .hazard = 0.125 },
-		{ .offer = &o[1], .total_micros = 810000 } };
+	struct score s[2] = {
+		{ .offer = &o[0], .total_micros = 350000, .egress_micros = 40000, .hazard = 0.125 },
+		{ .offer = &o[1], .total_micros = 810000 }
+	};
 	struct fleet_have have = { .pool_id = 7, .nodes = 2, .offer = &o[0] };
 	struct fleet_pick picks[2] = { { &s[0], 3, 360000 }, { &s[1], 1, 820000 } };
 	struct fleet_spec spec = { .nodes = 6 };
@@ -60,6 +62,7 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 0);
 	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 300000);
 	assert_int_equal(int_read(plan_row(j, 0), "work_micros"), 350000);
+	assert_int_equal(int_read(plan_row(j, 0), "egress_micros"), 40000);
 	assert_int_equal(int_read(plan_row(j, 0), "marginal_micros"), 360000);
 	assert_true(real_of(plan_row(j, 0), "reclaims_per_hour") == 0.125);
 	assert_string_equal(text_read(plan_row(j, 1), "pool"), "p8");
@@ -99,6 +102,7 @@ static void a_pool_that_only_gives_back_is_shown_too(void **state UNUSED)
 	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 900000);
 	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 3);
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "work_micros")));
+	assert_true(json_is_null(json_object_get(plan_row(j, 0), "egress_micros")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "reclaims_per_hour")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "marginal_micros")));
 	assert_int_equal(int_read(plan_row(j, 1), "give_back"), 1);
