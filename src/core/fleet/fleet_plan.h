@@ -51,7 +51,9 @@ struct fleet_spec {
 	size_t asks_n;
 	int32_t per_pool_max, per_zone_max, per_provider_max; /* nodes; 0 = no limit */
 	int32_t on_demand_floor; /* at least this many nodes on demand */
-	int32_t pools_min; /* default 5 */
+	/* default 5. The floor counts as one pool. Other on-demand pools do not count, nor spot
+	 * pools that cost more than those. */
+	int32_t pools_min;
 	const char *team, *project;
 	int32_t per_region_max, per_gpu_max; /* nodes; 0 = no limit */
 	/* the floor as a share of the wanted amount, per mille; 0 = on_demand_floor */
@@ -134,7 +136,7 @@ struct fleet_plan {
 	struct fleet_give *gives;
 	size_t gives_n;
 	int32_t floor_want, floor_have; /* nodes, or thousandths where the floor is a share */
-	/* pools in use with the picks, and the attainable pools_min */
+	/* pools in use with the picks that count for pools_min, and how many should be */
 	int32_t pools, pools_want;
 	struct fleet_binding *bindings;
 	size_t bindings_n;
