@@ -10,3 +10,7 @@ FROM (SELECT coalesce(c.bytes, (j.spec #>> '{checkpoint,size_bytes}')::int8) AS 
 	FROM (SELECT j.checkpoint_id, j.spec FROM job j WHERE j.fleet_id = $1 AND j.epoch > 0 ORDER BY j.id DESC LIMIT 20) j
 	LEFT JOIN checkpoint c ON c.id = j.checkpoint_id) x
 $$;
+
+-- A revoked token frees its name. The previous daemon inserts without ON CONFLICT, so it works with the index, too.
+ALTER TABLE api_token DROP CONSTRAINT api_token_name_key;
+CREATE UNIQUE INDEX api_token_name ON api_token (name) WHERE revoked_us IS NULL;
