@@ -14,3 +14,31 @@ $$;
 -- A revoked token frees its name. The previous daemon inserts without ON CONFLICT, so it works with the index, too.
 ALTER TABLE api_token DROP CONSTRAINT api_token_name_key;
 CREATE UNIQUE INDEX api_token_name ON api_token (name) WHERE revoked_us IS NULL;
+
+-- The size of a fleet as the API shows it. A fleet that counts the work of a GPU weighs its nodes by gpu_worth of its plan.
+-- That has the work of one GPU of each model that the fleet holds.
+CREATE OR REPLACE FUNCTION fleet_size_doc(f fleet) RETURNS json LANGUAGE sql STABLE AS $$
+	SELECT json_build_object('unit', CASE WHEN g THEN 'gpus' ELSE 'nodes' END, 'gpus_of', u.gpus_of,
+		'have', n.have,
+		'wanted', coalesce(f.size, CASE WHEN g THEN (f.spec->>'gpus')::int4 ELSE (f.spec->>'nodes')::int4 END),
+		'min', (f.spec->'scaling'->>'min')::int4, 'max', (f.spec->'scaling'->>'max')::int4,
+		'target', (f.spec->'scaling'->>'target')::int4,
+		'rule', CASE WHEN f.spec ? 'scaling' THEN f.size_rule ELSE 'fixed' END,
+		'why', CASE WHEN f.spec ? 'scaling' THEN f.size_why ELSE 'the size is fixed' END,
+		'since@', nullif(f.size_us, 0), 'next@', nullif(f.size_next_us, 0),
+		'need', (f.size_seen->>'need')::int4, 'used', n.used, 'idle', n.idle, 'coming', n.coming,
+		'queue_jobs', (f.size_seen->>'queue_jobs')::int8, 'hourly$', n.micros)
+	FROM (SELECT x.g, CASE WHEN x.g THEN coalesce(f.spec->>'gpus_of', '') ELSE '' END AS gpus_of,
+			CASE WHEN x.g AND coalesce(f.spec->>'gpus_of', '') <> '' THEN f.plan->'gpu_worth' END AS worth
+		FROM (SELECT CASE WHEN f.spec ? 'scaling' THEN f.spec->'scaling'->>'unit' = 'gpus'
+			ELSE coalesce((f.spec->>'nodes')::int4, 0) = 0 AND coalesce((f.spec->>'gpus')::int4, 0) > 0 END AS g) x OFFSET 0) u,
+		LATERAL (SELECT coalesce(sum(w), 0)::float8 AS have, coalesce(sum(w) FILTER (WHERE used), 0)::float8 AS used,
+			coalesce(sum(w) FILTER (WHERE NOT used AND state = 'READY'), 0)::float8 AS idle,
+			coalesce(sum(w) FILTER (WHERE NOT used AND state <> 'READY'), 0)::float8 AS coming,
+			coalesce(sum(price_micros), 0)::int8 AS micros
+		FROM (SELECT m.state, m.price_micros,
+				CASE WHEN g THEN p.gpu_milli / 1000.0 * coalesce((u.worth->>p.gpu_name)::float8, 1) ELSE 1 END AS w,
+				EXISTS (SELECT FROM attempt a WHERE a.node_id = m.id AND (a.ended_us IS NULL OR NOT a.settled)) AS used
+			FROM node m JOIN pool p ON p.id = m.pool_id
+			WHERE m.fleet_id = f.id AND m.state IN ('WANTED', 'LAUNCHING', 'UNKNOWN', 'BOOTING', 'READY')) x) n
+$$;

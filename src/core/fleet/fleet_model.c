@@ -111,7 +111,7 @@ static const struct gpu_ask *first_gpu(const struct fleet_spec *f)
 	return NULL;
 }
 
-static bool by_work(const struct fleet_spec *f)
+bool fleet_by_work(const struct fleet_spec *f)
 {
 	return f->nodes == 0 && f->gpus_of != NULL && *f->gpus_of != '\0';
 }
@@ -134,7 +134,7 @@ static int64_t weight_of(struct fleet_model *m, const struct fleet_item *i)
 	if (f->nodes > 0 || f->gpus == 0) {
 		return 1000;
 	}
-	if (!by_work(f) || g == NULL) {
+	if (!fleet_by_work(f) || g == NULL) {
 		return milli;
 	}
 	/* looked up once; the bound overwrites dual later */
@@ -151,7 +151,8 @@ static int64_t weight_of_reference(const struct fleet_spec *f)
 	if (f->nodes > 0 || f->gpus == 0 || ref == NULL || ref->milli <= 0) {
 		return 1000;
 	}
-	return by_work(f) ? MAX(llround(fleet_gpu_worth(f, ref->gpu) * ref->milli), 1) : ref->milli;
+	return fleet_by_work(f) ? MAX(llround(fleet_gpu_worth(f, ref->gpu) * ref->milli), 1)
+				: ref->milli;
 }
 
 /* Returns the score now, or for a held pool that is not usable now the one it would have. */

@@ -79,6 +79,8 @@ struct fleet_model {
 	int64_t steps, steps_max;
 };
 
+/* Returns whether the wanted amount is the work of f->gpus_of. */
+bool fleet_by_work(const struct fleet_spec *f);
 /* Returns the work of this GPU in units of f->gpus_of. */
 double fleet_gpu_worth(const struct fleet_spec *f, const char *gpu);
 void fleet_least_find(const struct fleet_ask *ask, struct fleet_least *ret);

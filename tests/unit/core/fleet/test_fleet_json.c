@@ -157,6 +157,32 @@ static void sums_and_the_unit_follow_from_the_file(void **state UNUSED)
 	json_decref(j);
 }
 
+/* The size is shown in the unit that the fleet counts in. */
+static void what_each_gpu_is_worth_is_told_where_work_is_counted(void **state UNUSED)
+{
+	struct offer o[2] = { l4_offer(7, SPOT_MARKET_SPOT, 300000),
+		l4_offer(8, SPOT_MARKET_SPOT, 300000) };
+	struct score s = { .offer = &o[0] };
+	struct fleet_have have = { .pool_id = 8, .nodes = 2, .offer = &o[1] };
+	struct fleet_pick pick = { &s, 1, 1 };
+	struct fleet_spec spec = { .gpus = 16, .gpus_of = "H100" };
+	struct fleet_ask ask = { .spec = &spec, .have = &have, .have_n = 1 };
+	struct fleet_plan p = { .picks = &pick, .n = 1, .why = "" };
+	json_t *j, *worth;
+
+	o[1].gpu_name = "H100-80GB-SXM";
+	j = fleet_plan_json(&ask, &p);
+	worth = json_object_get(j, "gpu_worth");
+	assert_int_equal(json_object_size(worth), 2);
+	assert_true(real_of(worth, "H100-80GB-SXM") == 1);
+	assert_true(real_of(worth, "L4") > 0 && real_of(worth, "L4") < 0.5);
+	json_decref(j);
+	spec.gpus_of = "";
+	j = fleet_plan_json(&ask, &p);
+	assert_null(json_object_get(j, "gpu_worth"));
+	json_decref(j);
+}
+
 static void a_limit_that_binds_is_named_and_only_twenty_are_shown(void **state UNUSED)
 {
 	struct fleet_binding b[30] = { { .limit = FLEET_QUOTA,
@@ -267,6 +293,7 @@ int main(void)
 		cmocka_unit_test(a_pool_has_one_row_with_what_is_held_and_added),
 		cmocka_unit_test(a_pool_that_only_gives_back_is_shown_too),
 		cmocka_unit_test(sums_and_the_unit_follow_from_the_file),
+		cmocka_unit_test(what_each_gpu_is_worth_is_told_where_work_is_counted),
 		cmocka_unit_test(a_limit_that_binds_is_named_and_only_twenty_are_shown),
 		cmocka_unit_test(at_most_five_hundred_pools_are_shown),
 		cmocka_unit_test(the_file_states_the_budget),
