@@ -196,6 +196,8 @@ struct column {
 };
 /* Text of one cell, in the arena; "" for null. */
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col);
+/* Returns a number with at most two decimals. */
+const char *amount_text(struct ctl *c, const json_t *v);
 const json_t *json_path(const json_t *o, const char *path);
 char *usd_text(struct ctl *c, int64_t micros, int digits);
 /* fit.c: a table of rows * n cells; width: of each column. In the arena. */

@@ -58,8 +58,8 @@ enum spot_rc token_create(const char *dsn, const char *name, const char *role, c
 	rc = once_wait(o.loop, &req.op, err);
 	if (rc == SPOT_CONFLICT) {
 		rc = err_set(err, rc,
-		    "token '%s' exists already, or role '%s' is none of admin, lead, engineer, "
-		    "viewer, service",
+		    "token '%s' exists already (revoke it with 'spotctl token rm'), or role '%s' "
+		    "is none of admin, lead, engineer, viewer, service",
 		    name, role);
 	}
 	pg_req_fini(&req);

@@ -9,6 +9,7 @@ struct fleet_planned {
 	struct fleet_spec *spec;
 	const char *name;
 	struct job_spec job;
+	struct place_policy policy;
 	const char **gpus;
 	size_t gpus_n;
 };
@@ -20,7 +21,7 @@ static void fleet_planned(struct areq *q)
 	struct place_market market = { 0 };
 	struct place_in in = { .arena = q->arena,
 		.market = &market,
-		.policy = &q->api->conf.place,
+		.policy = &p->policy,
 		.now_us = q->now_us };
 	struct score *scores;
 	struct fleet_plan plan;
@@ -28,7 +29,8 @@ static void fleet_planned(struct areq *q)
 
 	plan_market(q->arena, q->snap, p->gpus, p->gpus_n, &market);
 	ask.hazards = q->snap->hazards;
-	placement_fleet(&in, &p->job, &scores, &ask.scores_n);
+	/* A fleet that does not exist yet has no jobs. */
+	placement_fleet(&in, &p->job, &(struct fleet_saves){ 0 }, &scores, &ask.scores_n);
 	ask.scores = scores;
 	fleet_plan_make(q->arena, &ask, &plan);
 	doc = fleet_plan_json(&ask, &plan);
@@ -52,6 +54,9 @@ void post_fleet_plan(struct areq *q)
 		return;
 	}
 	fleet_job(p->spec, &p->job);
+	p->policy = q->api->conf.place;
+	p->policy.store_provider = q->api->conf.store_provider;
+	p->policy.store_region = q->api->conf.store_region;
 	q->own = p;
 	p->gpus_n = plan_gpus_asked(q->arena, &p->job, &p->gpus);
 	areq_market(q, fleet_planned);

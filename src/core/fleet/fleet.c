@@ -200,7 +200,8 @@ static const char *why_words(struct fleet_model *m, const struct fleet_plan *p)
 		    p->floor_want / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1));
 	}
 	if (p->pools < p->pools_want) {
-		why = arena_printf(a, "%s; %d pools of %d", why, p->pools, p->pools_want);
+		why = arena_printf(a, "%s; %d pools of %d beside on demand", why, p->pools,
+		    p->pools_want);
 	}
 	if (p->n > 0) {
 		why = arena_printf(a,
@@ -261,16 +262,17 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 {
 	struct fleet_model m;
 	int64_t most = ask->search_max == 0 ? SEARCH_DEFAULT : ask->search_max;
-	double cheapest = fleet_cheapest(ask);
+	struct fleet_least least;
 
+	fleet_least_find(ask, &least);
 	*ret = (struct fleet_plan){ 0 };
 	ret->usable = ask->scores_n;
 	/* Most passes see a fleet at its size. That check does not need the whole market. */
-	fleet_model_build(&m, a, ask, true, cheapest);
+	fleet_model_build(&m, a, ask, true, &least);
 	if (m.total >= m.want && m.floor_have >= m.floor) {
 		ret->proved = true;
 	} else {
-		fleet_model_build(&m, a, ask, false, cheapest);
+		fleet_model_build(&m, a, ask, false, &least);
 		fleet_fill(&m);
 		m.steps_max = STEPS_MAX + m.steps;
 		fleet_improve(&m);

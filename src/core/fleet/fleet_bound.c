@@ -31,7 +31,7 @@ struct unit_cost {
 	double w, fw; /* copies of the item's, for locality */
 	int32_t most; /* that the limits alone would allow */
 	int32_t picked;
-	bool fresh; /* none held: its first node counts for pools_min */
+	bool fresh; /* none held, and its first node counts for pools_min */
 };
 
 struct bound {
@@ -96,7 +96,7 @@ static void units_make(struct bound *b)
 
 		b->base += flat * held + own * qq * held * held;
 		u->picked = i->x - held;
-		u->fresh = held == 0;
+		u->fresh = i->spread && held == 0;
 		u->w = (double)i->w;
 		u->fw = (double)i->fw;
 		u->first = flat + own * qq * (2 * held + 1);
@@ -123,7 +123,7 @@ static void needs_make(struct bound *b)
 
 		held += i->w * n;
 		floor_held += i->fw * n;
-		pools_held += n > 0;
+		pools_held += i->spread && n > 0;
 		unit = i->score != NULL ? i64_gcd(unit, i->w) : unit;
 	}
 	b->cover = MAX(MIN(m->want, m->total) - held, 0);

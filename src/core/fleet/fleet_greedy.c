@@ -64,7 +64,7 @@ static bool phase_goes_on(const struct fleet_model *m, enum phase p)
 
 static bool phase_takes(const struct fleet_model *m, enum phase p, const struct fleet_item *i)
 {
-	return (p != PHASE_FLOOR || i->fw > 0) && (p != PHASE_POOLS || i->x == 0) &&
+	return (p != PHASE_FLOOR || i->fw > 0) && (p != PHASE_POOLS || (i->spread && i->x == 0)) &&
 	    fleet_room(m, i);
 }
 
@@ -170,8 +170,8 @@ static bool goes_before(const struct fleet_model *m, const struct fleet_item *a,
     const struct fleet_item *b)
 {
 	bool over_a = over_limit(m, a), over_b = over_limit(m, b);
-	bool last_a = a->x == 1 && m->pools <= m->pools_want,
-	     last_b = b->x == 1 && m->pools <= m->pools_want;
+	bool few = m->pools <= m->pools_want, last_a = few && a->spread && a->x == 1,
+	     last_b = few && b->spread && b->x == 1;
 	double gain_a = fleet_gain(m, a), gain_b = fleet_gain(m, b);
 
 	if (over_a != over_b) {

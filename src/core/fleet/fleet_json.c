@@ -1,7 +1,7 @@
 /* A fleet's plan as it is shown and stored, with every figure that it follows from. */
 #include "base/base.h"
 #include "base/text/text.h"
-#include "core/fleet/fleet_plan.h"
+#include "core/fleet/fleet_priv.h"
 
 #define POOLS_SHOWN 500
 
@@ -28,6 +28,8 @@ static json_t *row_of(const struct fleet_plan *p, const struct fleet_have *h,
 	    (json_int_t)(o != NULL ? o->price_micros : h->price_micros));
 	json_object_set_new(row, "work_micros",
 	    s != NULL ? json_integer(s->total_micros) : json_null());
+	json_object_set_new(row, "egress_micros",
+	    s != NULL ? json_integer(s->egress_micros) : json_null());
 	json_object_set_new(row, "reclaims_per_hour",
 	    s != NULL ? json_real(s->hazard) : json_null());
 	json_object_set_new(row, "marginal_micros",
@@ -78,6 +80,27 @@ static json_t *bindings_json(const struct fleet_plan *p)
 	return list;
 }
 
+static void worth_add(json_t *worth, const struct fleet_spec *f, const struct offer *o)
+{
+	if (o != NULL && !str_empty(o->gpu_name) && json_object_get(worth, o->gpu_name) == NULL) {
+		json_object_set_new(worth, o->gpu_name, json_real(fleet_gpu_worth(f, o->gpu_name)));
+	}
+}
+
+/* Work of one GPU of each model in units of gpus_of. The size of the fleet is shown by it. */
+static json_t *worth_json(const struct fleet_ask *ask, const struct fleet_plan *p)
+{
+	json_t *worth = json_object();
+
+	for (size_t i = 0; i < ask->have_n; i++) {
+		worth_add(worth, ask->spec, ask->have[i].offer);
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		worth_add(worth, ask->spec, p->picks[i].score->offer);
+	}
+	return worth;
+}
+
 json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p)
 {
 	const struct fleet_spec *f = ask->spec;
@@ -98,6 +121,9 @@ json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p)
 
 	json_object_update(doc, sums);
 	json_decref(sums);
+	if (fleet_by_work(f)) {
+		json_object_set_new(doc, "gpu_worth", worth_json(ask, p));
+	}
 	json_object_set_new(doc, "limits", bindings_json(p));
 	json_object_set_new(doc, "pool_list", pools_json(ask, p));
 	return doc;

@@ -111,7 +111,7 @@ static const struct gpu_ask *first_gpu(const struct fleet_spec *f)
 	return NULL;
 }
 
-static bool by_work(const struct fleet_spec *f)
+bool fleet_by_work(const struct fleet_spec *f)
 {
 	return f->nodes == 0 && f->gpus_of != NULL && *f->gpus_of != '\0';
 }
@@ -134,7 +134,7 @@ static int64_t weight_of(struct fleet_model *m, const struct fleet_item *i)
 	if (f->nodes > 0 || f->gpus == 0) {
 		return 1000;
 	}
-	if (!by_work(f) || g == NULL) {
+	if (!fleet_by_work(f) || g == NULL) {
 		return milli;
 	}
 	/* looked up once; the bound overwrites dual later */
@@ -151,7 +151,8 @@ static int64_t weight_of_reference(const struct fleet_spec *f)
 	if (f->nodes > 0 || f->gpus == 0 || ref == NULL || ref->milli <= 0) {
 		return 1000;
 	}
-	return by_work(f) ? MAX(llround(fleet_gpu_worth(f, ref->gpu) * ref->milli), 1) : ref->milli;
+	return fleet_by_work(f) ? MAX(llround(fleet_gpu_worth(f, ref->gpu) * ref->milli), 1)
+				: ref->milli;
 }
 
 /* Returns the score now, or for a held pool that is not usable now the one it would have. */
@@ -199,6 +200,8 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 	i->c = reference_cost(m->ask, i) * i->u;
 	i->q = i->u * sqrt(fmax(hazard, 0));
 	i->cap = f->per_pool_max > 0 ? f->per_pool_max : INT32_MAX;
+	i->spread =
+	    market == SPOT_MARKET_RESERVED || (i->fw == 0 && i->c < m->least.on_demand * i->u);
 	if (i->w <= 0) {
 		i->score = NULL;
 	}
@@ -386,10 +389,9 @@ static void deltas_read(struct fleet_model *m)
 	m->delta[FLEET_LEVELS] = 1 - was;
 }
 
-/* Infinite if no usable pool has a cost. */
-double fleet_cheapest(const struct fleet_ask *ask)
+void fleet_least_find(const struct fleet_ask *ask, struct fleet_least *ret)
 {
-	double cheapest = INFINITY;
+	struct fleet_least least = { INFINITY, INFINITY, INFINITY };
 
 	for (size_t i = 0; i < ask->scores_n; i++) {
 		const struct fleet_item x = { .score = &ask->scores[i],
@@ -398,12 +400,20 @@ double fleet_cheapest(const struct fleet_ask *ask)
 
 		__builtin_prefetch(ask->scores[MIN(i + AHEAD, ask->scores_n - 1)].offer);
 		c = reference_cost(ask, &x);
-		cheapest = c > 0 ? fmin(cheapest, c) : cheapest;
+		if (c <= 0) {
+			continue;
+		}
+		least.any = fmin(least.any, c);
+		if (x.offer->market == SPOT_MARKET_SPOT) {
+			least.spot = fmin(least.spot, c);
+		} else if (x.offer->market == SPOT_MARKET_ON_DEMAND) {
+			least.on_demand = fmin(least.on_demand, c);
+		}
 	}
-	return cheapest;
+	*ret = least;
 }
 
-static void wanted_read(struct fleet_model *m, double cheapest)
+static void wanted_read(struct fleet_model *m)
 {
 	const struct fleet_spec *f = m->ask->spec;
 
@@ -422,11 +432,25 @@ static void wanted_read(struct fleet_model *m, double cheapest)
 	m->floor = f->nodes > 0 && f->floor_pm == 0 ? MIN(m->floor, f->nodes)
 	    : m->want == 0                          ? 0
 						    : m->floor;
-	m->pools_want = MIN(MAX(f->pools_min, 1),
-	    m->w_min < INT64_MAX ? (m->want + m->w_min - 1) / m->w_min : m->want / 1000);
-	m->kappa = m->want > 0 && isfinite(cheapest)
-	    ? fmax(f->risk, 0) * cheapest / ((double)m->want / (double)m->w_ref)
+	m->kappa = m->want > 0 && isfinite(m->least.any)
+	    ? fmax(f->risk, 0) * m->least.any / ((double)m->want / (double)m->w_ref)
 	    : 0;
+}
+
+/* Sets how many pools the nodes beyond the floor should use. The floor counts as one pool. None if
+ * only on-demand pools are there. */
+static void pools_want_read(struct fleet_model *m)
+{
+	const struct fleet_spec *f = m->ask->spec;
+	int64_t unit = m->w_min < INT64_MAX ? m->w_min : 1000;
+	int64_t rest = m->want - (f->floor_pm > 0 ? m->floor : m->floor * unit);
+	bool any = m->least.spot < m->least.on_demand;
+
+	for (size_t i = 0; i < m->n && !any; i++) {
+		any = m->items[i].spread;
+	}
+	m->pools_want =
+	    any ? MIN(MAX(f->pools_min, 1) - (m->floor > 0), (MAX(rest, 0) + unit - 1) / unit) : 0;
 }
 
 static void members_fill(struct fleet_model *m)
@@ -472,19 +496,22 @@ static void item_reserve(struct fleet_model *m, struct fleet_item *i)
 }
 
 void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
-    bool only_held, double cheapest)
+    bool only_held, const struct fleet_least *least)
 {
 	size_t most = (only_held ? ask->have_n : ask->scores_n) + ask->have_n;
 
-	*m =
-	    (struct fleet_model){ .arena = a, .ask = ask, .w_ref = weight_of_reference(ask->spec) };
+	*m = (struct fleet_model){ .arena = a,
+		.ask = ask,
+		.least = *least,
+		.w_ref = weight_of_reference(ask->spec) };
 	for (m->slots_n = 64; m->slots_n < most * 8; m->slots_n *= 2) {
 	}
 	m->slots = arena_array(a, m->slots_n, sizeof(*m->slots));
 	m->near = arena_array(a, (size_t)1 << FLEET_NEAR_BITS, sizeof(*m->near));
 	items_take(m, only_held);
 	deltas_read(m);
-	wanted_read(m, cheapest);
+	wanted_read(m);
+	pools_want_read(m);
 	members_fill(m);
 	for (size_t i = 0; i < m->n; i++) {
 		fleet_put(m, &m->items[i], m->items[i].held);

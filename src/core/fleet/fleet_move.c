@@ -161,7 +161,7 @@ bool fleet_pair_keeps(struct fleet_movement *x, const struct fleet_item *to)
 		x->binds = "it stays for the floor: on_demand_floor";
 		return false;
 	}
-	if (m->pools + (to->x == 0) < was->pools) {
+	if (m->pools + (to->spread && to->x == 0) < was->pools) {
 		x->binds = "it stays for the number of pools: pools_min";
 		return false;
 	}
@@ -276,10 +276,12 @@ static bool next_choose(struct fleet_movement *x, const struct fleet_moves *so_f
 static bool movement_init(struct fleet_movement *x, struct arena *a, const struct fleet_move_in *in)
 {
 	size_t n = in->n + 1;
+	struct fleet_least least;
 	bool ending = false;
 
 	*x = (struct fleet_movement){ .arena = a, .in = in };
-	fleet_model_build(&x->m, a, in->ask, false, fleet_cheapest(in->ask));
+	fleet_least_find(in->ask, &least);
+	fleet_model_build(&x->m, a, in->ask, false, &least);
 	x->at = arena_array(a, n, sizeof(*x->at));
 	x->to = arena_array(a, n, sizeof(*x->to));
 	x->why = arena_array(a, n, sizeof(*x->why));

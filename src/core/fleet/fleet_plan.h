@@ -14,7 +14,7 @@
  * Here h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the
  * nodes lost in an hour, each with the share of the fleet lost at the same moment. The price of
  * risk is spec.risk times the cheapest usable c. The costs c already contain the loss of single
- * nodes.
+ * nodes, and the egress of the checkpoints that the fleet's jobs save and restore.
  *
  * rho depends only on what two pools share (provider > region > zone > family > pool). The sum over
  * pairs is therefore one square per group, and the problem is convex. The plan starts greedy by
@@ -51,7 +51,9 @@ struct fleet_spec {
 	size_t asks_n;
 	int32_t per_pool_max, per_zone_max, per_provider_max; /* nodes; 0 = no limit */
 	int32_t on_demand_floor; /* at least this many nodes on demand */
-	int32_t pools_min; /* default 5 */
+	/* default 5. The floor counts as one pool. Other on-demand pools do not count, nor spot
+	 * pools that cost more than those. */
+	int32_t pools_min;
 	const char *team, *project;
 	int32_t per_region_max, per_gpu_max; /* nodes; 0 = no limit */
 	/* the floor as a share of the wanted amount, per mille; 0 = on_demand_floor */
@@ -134,7 +136,7 @@ struct fleet_plan {
 	struct fleet_give *gives;
 	size_t gives_n;
 	int32_t floor_want, floor_have; /* nodes, or thousandths where the floor is a share */
-	/* pools in use with the picks, and the attainable pools_min */
+	/* pools in use with the picks that count for pools_min, and how many should be */
 	int32_t pools, pools_want;
 	struct fleet_binding *bindings;
 	size_t bindings_n;
@@ -171,8 +173,8 @@ struct fleet_ask {
 	const struct hazard_model *hazards; /* NULL: only nodes of one pool are lost together */
 	int64_t search_max; /* alternatives of branch and bound; 0 = default, < 0 none */
 };
-/* Fills ret with the job that a fleet's offers are scored for: one that checkpoints. The fleet does
- * not know its real jobs. */
+/* Fills ret with the job that a fleet's offers are scored for: one that checkpoints. Its jobs tell
+ * only how much they save (struct fleet_saves). */
 void fleet_job(const struct fleet_spec *f, struct job_spec *ret);
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret);
 /* A fleet waits for spot as a job does (supply_choose). Once its spot launches were refused for

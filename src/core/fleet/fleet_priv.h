@@ -33,12 +33,19 @@ struct fleet_item {
 	int32_t held, idle, x; /* x: held and picked, less what is given back */
 	int32_t coming;
 	int64_t price_micros;
+	bool spread; /* counts for pools_min */
 };
 
 /* How good a plan is: compared in this order. */
 struct fleet_value {
 	int64_t missing, floor_short, pools_short;
 	double cost;
+};
+
+/* The least dollars per hour of a reference machine: of any market, and of two of them. Infinite if
+ * no usable pool has a cost. any is the price unit of the risk. */
+struct fleet_least {
+	double any, spot, on_demand;
 };
 
 /* A cache of groups by the addresses of their names. */
@@ -52,6 +59,7 @@ struct fleet_near {
 struct fleet_model {
 	struct arena *arena;
 	const struct fleet_ask *ask;
+	struct fleet_least least;
 	struct fleet_item *items;
 	size_t n; /* by pool id */
 	struct fleet_group *groups;
@@ -71,14 +79,15 @@ struct fleet_model {
 	int64_t steps, steps_max;
 };
 
+/* Returns whether the wanted amount is the work of f->gpus_of. */
+bool fleet_by_work(const struct fleet_spec *f);
 /* Returns the work of this GPU in units of f->gpus_of. */
 double fleet_gpu_worth(const struct fleet_spec *f, const char *gpu);
-/* Returns the price unit of the risk: the cheapest reference machine, in dollars per hour. */
-double fleet_cheapest(const struct fleet_ask *ask);
+void fleet_least_find(const struct fleet_ask *ask, struct fleet_least *ret);
 /* Builds the model in a. only_held leaves out pools without nodes of the fleet, which is enough to
  * see whether it is at its size. */
 void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
-    bool only_held, double cheapest);
+    bool only_held, const struct fleet_least *least);
 /* fleet_marginal() returns the cost of one more node, fleet_gain() the saving of one less. Both are
  * dollars per hour, risk included. */
 double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i);

@@ -31,7 +31,7 @@ static struct fleet_value value_at(const struct fleet_model *m, double cost)
 static struct fleet_value value_with(const struct fleet_model *m, const struct fleet_item *i,
     double cost)
 {
-	int64_t pools = m->pools + (i->x == 0);
+	int64_t pools = m->pools + (i->spread && i->x == 0);
 
 	return (struct fleet_value){ .missing = MAX(m->want - m->total - i->w, 0),
 		.floor_short = MAX(m->floor - m->floor_have - i->fw, 0),
@@ -134,7 +134,8 @@ static void lists_make(struct exchange *x, size_t most)
 
 static bool may_add(const struct fleet_model *m, const struct fleet_item *i)
 {
-	return fleet_room(m, i) && (fleet_wanted(m, i) || (i->x == 0 && m->pools < m->pools_want));
+	return fleet_room(m, i) &&
+	    (fleet_wanted(m, i) || (i->spread && i->x == 0 && m->pools < m->pools_want));
 }
 
 static bool put_if_sane(struct fleet_model *m, struct fleet_item *i)

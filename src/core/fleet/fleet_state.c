@@ -31,7 +31,7 @@ void fleet_put(struct fleet_model *m, struct fleet_item *i, int32_t nodes)
 			g->s += i->q * nodes;
 		}
 	}
-	m->pools += (i->x + nodes > 0) - (i->x > 0);
+	m->pools += i->spread ? (i->x + nodes > 0) - (i->x > 0) : 0;
 	i->x += nodes;
 	m->total += i->w * nodes;
 	m->floor_have += i->fw * nodes;

@@ -322,10 +322,17 @@ void placement_rank(const struct place_in *in, struct job_facts *f, struct job_s
 	ret->late = f->deadline_us != 0 && f->deadline_us <= in->now_us;
 }
 
-void placement_fleet(const struct place_in *in, const struct job_spec *spec, struct score **ret,
-    size_t *ret_n)
+void placement_fleet(const struct place_in *in, const struct job_spec *spec,
+    const struct fleet_saves *saves, struct score **ret, size_t *ret_n)
 {
-	struct rank_job job = { .spec = spec, .spot_allowed = true, .on_demand_allowed = true };
+	const struct place_policy *k = in->policy;
+	struct rank_job job = { .spec = spec,
+		.save_us = saves->save_us,
+		.checkpoint_bytes = saves->bytes,
+		.spot_allowed = true,
+		.on_demand_allowed = true,
+		.store_provider = k->store_provider,
+		.store_region = k->store_provider != NULL ? k->store_region : NULL };
 
 	rank_offers(in->arena, in->market->offers, in->market->offers_n, &job, &in->policy->rank,
 	    in->now_us, ret, ret_n);

@@ -101,9 +101,14 @@ struct placing {
  * says so (late: cheapest). */
 void placement_rank(const struct place_in *in, struct job_facts *f, struct job_spec *spec,
     struct placing *ret);
-/* The same for the machines of a fleet: any market, and no work that ends. */
-void placement_fleet(const struct place_in *in, const struct job_spec *spec, struct score **ret,
-    size_t *ret_n);
+/* Average size and duration of the saves of a fleet's jobs; 0 = unknown. */
+struct fleet_saves {
+	int64_t bytes, save_us;
+};
+/* The same for the machines of a fleet: any market, and no work that ends. The scores contain the
+ * egress of the checkpoints that the jobs save and restore. */
+void placement_fleet(const struct place_in *in, const struct job_spec *spec,
+    const struct fleet_saves *saves, struct score **ret, size_t *ret_n);
 /* Counts the usable scores anew, after some were taken out. */
 void placement_count(const struct place_in *in, const struct job_facts *f, struct placing *p);
 /* How long the job waits for spot before on-demand is taken: its file's, its class's, or the

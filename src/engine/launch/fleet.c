@@ -8,7 +8,6 @@
 #include "base/base.h"
 #include "base/text/text.h"
 #include "core/fleet/fleet.h"
-#include "core/place/place.h"
 #include "engine/kernel/kernel.h"
 #include "engine/launch/launch.h"
 #include "engine/launch/launch_priv.h"
@@ -143,7 +142,7 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, struct fle
 	return n;
 }
 
-void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const struct job_spec *job,
+void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const struct fleet_use *use,
     struct score **ret, size_t *ret_n)
 {
 	struct place_policy k = engine_place_policy(&r->e->conf);
@@ -153,10 +152,10 @@ void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const str
 		.policy = &k,
 		.now_us = engine_now(r->e) };
 
-	placement_fleet(&in, job, ret, ret_n);
+	placement_fleet(&in, &use->job, &use->saves, ret, ret_n);
 }
 
-void fleet_have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
+void fleet_have_score(struct recon *r, const struct fleet_use *use, struct fleet_have *have,
     size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
@@ -171,7 +170,7 @@ void fleet_have_score(struct recon *r, const struct job_spec *job, struct fleet_
 			offers[offers_n++].has_quota = false;
 		}
 	}
-	fleet_rank(r, offers, offers_n, job, &scores, &usable);
+	fleet_rank(r, offers, offers_n, use, &scores, &usable);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < usable; k++) {
 			if (scores[k].offer->pool_id == have[i].pool_id) {
@@ -348,7 +347,7 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	struct fleet_ask ask = { .hazards = e->offers.hazards };
 	struct fleet_spec *spec;
 	struct fleet_have *have;
-	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
+	struct fleet_use *use = arena_alloc(r->arena, sizeof(*use));
 	struct fleet_seen is = seen_make(r, t, f);
 	struct score *scores;
 	const char *impatient;
@@ -362,15 +361,16 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	if (f->has_size) {
 		fleet_spec_resize(spec, f->size);
 	}
-	fleet_job(spec, job);
-	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
+	fleet_job(spec, &use->job);
+	use->saves = (struct fleet_saves){ f->saved_bytes, f->save_us };
+	fleet_rank(r, e->offers.list, e->offers.n, use, &scores, &ask.scores_n);
 	impatient = fleet_spot_given_up(r->arena, scores, &ask.scores_n,
 	    &(struct supply_in){ .now_us = engine_now(e), .queued_us = f->refused_us },
 	    &e->conf.supply);
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = fleet_have(r, t, &have, &nodes);
-	fleet_have_score(r, job, have, ask.have_n);
+	fleet_have_score(r, use, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes, impatient)) {
 		seen_keep(st, &is);

@@ -3,6 +3,7 @@
 #define ENGINE_LAUNCH_LAUNCH_H
 
 #include "core/fleet/fleet.h"
+#include "core/place/place.h"
 #include "engine/kernel/kernel.h"
 
 struct recon_kind;
@@ -19,11 +20,16 @@ extern const struct recon_kind stream_kind; /* one long poll per place for provi
 
 /* Returns false when the stored spec does not parse (logged). */
 bool fleet_spec_read(struct recon *r, int64_t id, const char *text, struct fleet_spec **ret);
-/* Scores these offers for the fleet's job. */
-void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const struct job_spec *job,
+/* The job that a fleet's offers are scored for, and the saves of its real jobs. */
+struct fleet_use {
+	struct job_spec job;
+	struct fleet_saves saves;
+};
+/* Scores these offers for the fleet. */
+void fleet_rank(struct recon *r, const struct offer *offers, size_t n, const struct fleet_use *use,
     struct score **ret, size_t *ret_n);
 /* Scores the pools that the fleet is in, whether or not they have more capacity now. */
-void fleet_have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
+void fleet_have_score(struct recon *r, const struct fleet_use *use, struct fleet_have *have,
     size_t n);
 
 #endif

@@ -207,14 +207,15 @@ static void refused_read(struct recon *r, struct fleet_judged *j)
 static void moves_choose(struct recon *r, const struct fleet_moving *m, struct fleet_judged *j)
 {
 	const struct engine *e = r->e;
-	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
+	struct fleet_use *use = arena_alloc(r->arena, sizeof(*use));
 	struct score *scores;
 
-	fleet_job(j->spec, job);
-	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &j->ask.scores_n);
+	fleet_job(j->spec, &use->job);
+	use->saves = (struct fleet_saves){ j->facts->saved_bytes, j->facts->save_us };
+	fleet_rank(r, e->offers.list, e->offers.n, use, &scores, &j->ask.scores_n);
 	j->ask.scores = scores;
 	nodes_take(r, j);
-	fleet_have_score(r, job, j->have, j->ask.have_n);
+	fleet_have_score(r, use, j->have, j->ask.have_n);
 	refused_read(r, j);
 	j->ask.spec = j->spec;
 	j->ask.have = j->have;

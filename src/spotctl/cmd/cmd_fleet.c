@@ -33,6 +33,7 @@ static const struct column place_cols[] = { { "POOL", "pool", CELL_TEXT, ALWAYS 
 	{ "GIVE BACK", "give_back", CELL_INT, ALWAYS },
 	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
 	{ "USD PER WORK HOUR", "work_micros", CELL_USD, SPARE_3 },
+	{ "OF IT EGRESS", "egress_micros", CELL_USD, WIDE },
 	{ "RECLAIMS/H", "reclaims_per_hour", CELL_RATE, SPARE_1 },
 	{ "LAST ONE USD/H", "marginal_micros", CELL_USD, WIDE }, { 0 } };
 static const struct column limit_cols[] = { { "LIMIT", "limit", CELL_TEXT, ALWAYS },
@@ -204,9 +205,10 @@ static void show_size(struct ctl *c, const json_t *fleet)
 		return;
 	}
 	put_line(c, "size",
-	    arena_printf(c->arena, "%s: %g with work, %g idle, %g on their way",
-		cell_text(c, fleet, &col), json_f64(size, "used", 0, NULL),
-		json_f64(size, "idle", 0, NULL), json_f64(size, "coming", 0, NULL)));
+	    arena_printf(c->arena, "%s: %s with work, %s idle, %s on their way",
+		cell_text(c, fleet, &col), amount_text(c, json_object_get(size, "used")),
+		amount_text(c, json_object_get(size, "idle")),
+		amount_text(c, json_object_get(size, "coming"))));
 	put_line(c, "why", json_str(size, "why", "", NULL));
 	put_line(c, "demand", demand_words(c, demand));
 	put_line(c, "query", metric_words(c, json_object_get(demand, "metric")));

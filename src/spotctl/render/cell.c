@@ -3,6 +3,8 @@
 #include "base/text/text.h"
 #include "spotctl/ctl.h"
 
+#include <math.h>
+
 const json_t *json_path(const json_t *o, const char *path)
 {
 	char part[64];
@@ -102,9 +104,16 @@ static const char *place_text(struct ctl *c, const json_t *pool)
 	    *zone != '\0' ? zone : json_str(pool, "region", "?", NULL));
 }
 
+/* GPUs that count by their speed are no whole numbers. */
+const char *amount_text(struct ctl *c, const json_t *v)
+{
+	return arena_printf(c->arena, "%g", rint(json_number_value(v) * 100) / 100);
+}
+
 static const char *size_text(struct ctl *c, const json_t *size)
 {
-	const char *range = "";
+	const char *range = "", *of = json_str(size, "gpus_of", "", NULL);
+	bool gpus = strcmp(json_str(size, "unit", "", NULL), "gpus") == 0;
 
 	if (!json_is_object(size)) {
 		return "";
@@ -113,9 +122,12 @@ static const char *size_text(struct ctl *c, const json_t *size)
 		range = arena_printf(c->arena, " %" PRId64 "-%" PRId64,
 		    json_i64(size, "min", 0, NULL), json_i64(size, "max", 0, NULL));
 	}
-	return arena_printf(c->arena, "%g/%" PRId64 "%s%s", json_f64(size, "have", 0, NULL),
-	    json_i64(size, "wanted", 0, NULL), range,
-	    strcmp(json_str(size, "unit", "", NULL), "gpus") == 0 ? " GPUs" : "");
+	return arena_printf(c->arena, "%s/%" PRId64 "%s%s%s",
+	    amount_text(c, json_object_get(size, "have")), json_i64(size, "wanted", 0, NULL), range,
+	    gpus ? " " : "",
+	    *of != '\0' ? of
+		: gpus  ? "GPUs"
+			: "");
 }
 
 static const char *saving_text(struct ctl *c, const json_t *row)

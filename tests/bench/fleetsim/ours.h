@@ -32,6 +32,7 @@ struct seen { /* of one pool */
 	int32_t cool_n;
 	bool cool_reclaimed;
 	int64_t lost_hour;
+	int64_t reclaimed_us; /* newest reclaim; 0 = none */
 	double fade_w, fade_1, fade_2;
 	int32_t minutes[WINDOW_MIN]; /* live nodes in each of the last minutes */
 	struct try *tries;

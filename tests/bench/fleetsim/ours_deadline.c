@@ -117,8 +117,9 @@ static int64_t policy_ask(struct fs_sim *s, struct ours *o, const struct fs_task
 	struct policy_track tracks[POOLS_MOST];
 	int64_t prices[POOLS_MOST];
 	uint8_t up[POOLS_MOST];
+	struct rise rises[POOLS_MOST];
 	struct policy_setup setup = { 0 };
-	struct policy_view view = { .up = up, .price_micros = prices };
+	struct policy_view view = { .up = up, .price_micros = prices, .rise = rises };
 	const struct policy *policy = policy_find("auto");
 	size_t n = 0;
 
@@ -128,6 +129,7 @@ static int64_t policy_ask(struct fs_sim *s, struct ours *o, const struct fs_task
 
 		prices[i] = q->pools[i].price_micros;
 		up[i] = q->pools[i].score != NULL;
+		rises[i] = q->pools[i].offer->rise;
 		supply_track_make(a, o->seen[pool].words, o->seen[pool].words_n, pool,
 		    setup.tick_us, DOWN_US, sim_now(s, s->t), &tracks[n]);
 		tracks[n].pool = (int32_t)i;

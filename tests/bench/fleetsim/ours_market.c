@@ -145,6 +145,7 @@ void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t)
 
 	try_add(s, x, t, 2);
 	word_add(s, x, pool, now, false);
+	x->reclaimed_us = now;
 	x->record.reclaims++;
 	x->record.recent_reclaims++;
 	x->cool_until_us = MAX(x->cool_until_us, t + RECLAIM_COOL_US);
@@ -191,6 +192,7 @@ static void offer_fill(const struct fs_sim *s, const struct ours *o, size_t i, i
 		.advisor_hi = p->advisor_hi,
 		.live_nodes = s->live[i],
 		.record = &x->record,
+		.reclaimed_us = x->reclaimed_us,
 		.price_mean = x->fade_w > 0 ? x->fade_1 / x->fade_w : 0,
 		.price_var = x->fade_w > 0
 		    ? fmax(x->fade_2 / x->fade_w - pow(x->fade_1 / x->fade_w, 2), 0)
@@ -217,6 +219,7 @@ void market_need(struct fs_sim *s, struct ours *o)
 
 		if (o->conf->no_hazards) {
 			x->hazard = x->hazard_lo = x->hazard_hi = 1e-9;
+			x->rise = (struct rise){ 0 };
 		}
 		if (o->conf->no_odds) {
 			x->launch = x->launch_lo = x->launch_hi = 1;

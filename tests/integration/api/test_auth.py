@@ -85,6 +85,18 @@ class Auth(unittest.TestCase):
         A.call("POST", "/v1/tokens", {"name": "twin", "role": "viewer"}, expect=201)
         A.call("POST", "/v1/tokens", {"name": "twin", "role": "viewer"}, expect=409)
 
+    def test_a_revoked_token_frees_its_name(self):
+        body = {"name": "rotated", "role": "service"}
+        old = A.call("POST", "/v1/tokens", body, expect=201)[1]
+        A.call("DELETE", "/v1/tokens/" + old["id"], expect=200)
+        new = A.call("POST", "/v1/tokens", body, expect=201)[1]
+        self.assertNotEqual(new["id"], old["id"])
+        self.assertEqual(A.call("GET", "/v1/whoami", token=new["token"], expect=200)[1]["name"], "rotated")
+        A.call("GET", "/v1/whoami", token=old["token"], expect=401)
+        A.call("DELETE", "/v1/tokens/" + old["id"], expect=200)
+        A.call("GET", "/v1/whoami", token=new["token"], expect=200)
+        A.call("POST", "/v1/tokens", body, expect=409)
+
     def test_a_replayed_token_request_does_not_show_the_value_again(self):
         h = {"Idempotency-Key": "tok-1"}
         a = A.call("POST", "/v1/tokens", {"name": "once", "role": "viewer"}, headers=h, expect=201)[1]

@@ -1,4 +1,5 @@
 """Fleets whose size follows demand: names, PUT /v1/fleets/{fleet}/demand, scale within the range, what a list shows."""
+import json
 import unittest
 import lib
 
@@ -143,6 +144,23 @@ class FleetDemand(unittest.TestCase):
         doc = A.call("GET", "/v1/fleets/" + fleet, expect=200)[1]
         listed = next(f for f in A.call("GET", "/v1/fleets", expect=200)[1]["items"] if f["id"] == fleet)
         self.assertEqual(listed["size"], doc["size"])
+
+    def test_a_size_in_the_work_of_a_gpu_weighs_its_nodes(self):
+        pool = A.pool(zone="use1-az1", itype="weighed", gpu="A100-80GB", price=1.0)
+        other = A.pool(zone="use1-az1", itype="unknown", gpu="V100", price=1.0)
+        fleet = A.call("POST", "/v1/fleets", {"name": "weighed", "gpus": {"H100": 4}, "resources": {"accelerators": "A100-80GB:1"}}, expect=201)[1]["id"]
+        for state in ("READY", "READY", "BOOTING"):
+            A.node(pool, state=state, fleet=int(fleet[1:]))
+        size = A.call("GET", "/v1/fleets/" + fleet, expect=200)[1]["size"]
+        self.assertEqual((size["unit"], size["gpus_of"], size["wanted"], size["have"]), ("gpus", "H100", 4, 3))
+        # The engine writes its plan with what each model does.
+        A.sql("UPDATE fleet SET plan = '{\"gpu_worth\": {\"A100-80GB\": 0.5}}' WHERE id = %s" % fleet[1:])
+        A.node(other, state="READY", fleet=int(fleet[1:]))
+        size = json.loads(A.sql("SELECT fleet_size_doc(f) FROM fleet f WHERE id = %s" % fleet[1:]))
+        A.sql("UPDATE fleet SET plan = NULL WHERE id = %s" % fleet[1:])
+        self.assertEqual((size["have"], size["idle"], size["coming"]), (2.5, 2, 0.5))
+        self.assertEqual(A.call("POST", "/v1/fleets", {"name": "plain", "gpus": 4, "resources": {"accelerators": "A100-80GB:1"}},
+                                expect=201)[1]["size"]["gpus_of"], "")
 
 
 if __name__ == "__main__":

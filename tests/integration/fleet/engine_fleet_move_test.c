@@ -367,6 +367,34 @@ static void test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patie
 	world_check_end(w);
 }
 
+/* The bucket is in another region than the pool. */
+static void test_the_plan_counts_the_egress_of_what_its_jobs_save(void **state)
+{
+	struct world *w = *state;
+	const char *egress = "SELECT (plan->'pool_list'->0->>'egress_micros')::int8 FROM fleet";
+
+	world_reset(w, true);
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	w->conf.store_region = "r9";
+	world_start(w);
+	fleet_of(w, 1, "{\"pools_min\":1,\"rebalance\":{\"enabled\":false}}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w, egress), 0);
+	fleet_job(w, "{\"checkpoint\":{\"path\":\"c\",\"size_bytes\":50000000000}}");
+	world_until_job(w, "RUNNING");
+	world_sql(w,
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '2'), version = version + 1; "
+	    "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
+	world_until(w, LIMIT,
+	    "SELECT ((plan->'pool_list'->0->>'egress_micros')::int8 > 0 AND "
+	    "plan->'pool_list'->0->'work_micros' > plan->'pool_list'->0->'egress_micros')::int "
+	    "FROM fleet");
+	world_sql(w, "UPDATE fleet SET state = 'CLOSING'; NOTIFY spot_engine");
+	world_exit_all(w);
+	world_check_end(w);
+}
+
 #define T(f) cmocka_unit_test(f)
 int main(int argc, char **argv)
 {
@@ -382,6 +410,7 @@ int main(int argc, char **argv)
 		T(test_a_fleet_that_shrinks_gives_back_a_node_and_its_replacement),
 		T(test_a_node_of_a_block_that_ends_drains_once_another_is_ready),
 		T(test_a_fleet_gives_up_spot_that_is_refused_for_longer_than_its_patience),
+		T(test_the_plan_counts_the_egress_of_what_its_jobs_save),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

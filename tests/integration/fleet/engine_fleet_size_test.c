@@ -170,6 +170,10 @@ static void test_a_fleet_that_counts_the_work_of_a_gpu_has_room_by_work(void **s
 			     "SELECT count(*) FROM event WHERE event = 'SIZE' AND now::int BETWEEN "
 			     "1 AND 9"),
 	    0);
+	/* Its nodes are shown in that unit: each is about 4.8 T4. */
+	world_until(w, LIMIT,
+	    "SELECT ((fleet_size_doc(f)->>'have')::float8 BETWEEN 4.0 * n AND 5.0 * n)::int FROM "
+	    "fleet f, (SELECT count(*) AS n FROM node WHERE state = 'READY') x WHERE n > 0");
 	world_cancel(w);
 	world_check_end(w);
 }

@@ -235,6 +235,9 @@ class Rendering(Case):
                      "next      its size is decided again at 2026-01-01T00:05:00Z", "pools     1: 1 in aws/", "demand    4 replicas by vllm until 2026-01-01T00:02:00Z",
                      "price     1.0000 USD/h; on demand 4.0000 USD/h, saves 75 %"):
             self.assertIn(line, out)
+        size = {**FLEET["size"], "unit": "gpus", "gpus_of": "H100", "have": 2.123456, "used": 2.123456}
+        self.daemon.on("GET", "/v1/fleets/f3", Reply(body={**FLEET, "size": size}))
+        self.assertIn("size      2.12/5 0-20 H100: 2.12 with work", self.run_it("fleet", "show", "f3").stdout)
         self.daemon.on("GET", "/v1/fleets", page([FLEET, {**FLEET, "id": "f4", "name": "a-name-of-some-length"}]))
         lines = re.sub(r"\033\[\d+m", "", self.on_terminal("fleet", "ls", columns=80)).splitlines()
         self.assertIn("2/5 0-20", lines[1])

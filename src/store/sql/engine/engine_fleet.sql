@@ -2,11 +2,11 @@
 
 -- Column spec is set for the first rows that fit into spec_bytes, and always for the very first.
 -- Column refused_us: the time of the first spot node that was refused since a node last became
--- ready; 0 = none within a day.
+-- ready; 0 = none within a day. Columns saved_bytes and save_us: fleet_saves().
 -- name: engine_fleets
 -- params: after_id int8, most int8, spec_bytes int8, at_us int8
 -- rows: many id int8, name text, spec text?, state fleet_state, version int8, team text,
---   project text, size int4?, refused_us int8
+--   project text, size int4?, refused_us int8, saved_bytes int8, save_us int8
 -- writes: no
 WITH RECURSIVE x AS MATERIALIZED (
 	SELECT id, name, state, version, team, project, size FROM fleet
@@ -24,8 +24,9 @@ SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project, x.size,
 			AND n.replaces_id IS NULL AND n.created_us BETWEEN $4 - 86400000000 AND $4
 			AND n.end_cause NOT IN ('unwanted', 'released')
 			AND n.id > coalesce((SELECT max(r.id) FROM node r
-				WHERE r.fleet_id = x.id AND r.ready_us IS NOT NULL), 0)), 0)
-FROM x LEFT JOIN t ON t.id = x.id ORDER BY x.id
+				WHERE r.fleet_id = x.id AND r.ready_us IS NOT NULL), 0)), 0),
+	s.bytes, s.save_us
+FROM x LEFT JOIN t ON t.id = x.id CROSS JOIN LATERAL fleet_saves(x.id) s ORDER BY x.id
 
 -- In the order of the fleets. Column stands_in: the node that it replaces still counts. PostgreSQL
 -- hashes the set of IN once for all nodes.

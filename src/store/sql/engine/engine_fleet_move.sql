@@ -37,10 +37,11 @@ SELECT id FROM fleet WHERE state = 'ACTIVE' AND id > $1 ORDER BY id LIMIT $2
 -- Column began_hour counts moves begun in the last hour, without refused ones. The columns of
 -- probes are about those that failed since a replacement last became ready, within a day. Column
 -- refused has one pool for each. Times in the future stem from a clock step and do not count.
+-- Columns saved_bytes and save_us: fleet_saves().
 -- name: engine_fleet_move_facts
 -- params: id int8, at_us int8
 -- rows: 0..1 id int8, name text, version int8, spec text, began_hour int4, probes_refused int4,
---   last_probe_us int8, refused text?, size int4?, created_us int8
+--   last_probe_us int8, refused text?, size int4?, created_us int8, saved_bytes int8, save_us int8
 -- writes: no
 WITH m AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.created_us, n.ready_us, n.ready_us IS NULL
@@ -57,8 +58,8 @@ WITH m AS MATERIALIZED (
 )
 SELECT x.id, x.name, x.version, x.spec::text, (SELECT count(*) FROM m
 		WHERE NOT refused AND created_us > $2 - 3600000000)::int4,
-	f.n::int4, coalesce(f.last_us, 0), f.pools, x.size, x.created_us
-FROM fleet x, f WHERE x.id = $1 AND x.state = 'ACTIVE'
+	f.n::int4, coalesce(f.last_us, 0), f.pools, x.size, x.created_us, s.bytes, s.save_us
+FROM fleet x, f, LATERAL fleet_saves(x.id) s WHERE x.id = $1 AND x.state = 'ACTIVE'
 
 -- Returns the live nodes of a fleet with the facts that decide whether they move. stands_in: the
 -- node that it replaces still counts. OFFSET 0 keeps PostgreSQL from a join of all with all where

@@ -14,6 +14,8 @@ static void *mind_init(struct fs_sim *s, const void *arg)
 	place_policy_default(&m->place);
 	m->place.rank = m->o.rank;
 	m->place.supply = m->o.supply;
+	m->place.store_provider = h->s.w->jobs[0].store_provider;
+	m->place.store_region = h->s.w->jobs[0].store_region;
 	m->spec = *h->spec;
 	if (m->conf->on_demand) {
 		m->spec.asks = arena_alloc(s->arena, sizeof(*m->spec.asks));
@@ -108,16 +110,37 @@ struct fleet_have *have_find(const struct held *h, struct mind *m, struct fleet_
 	return &list[k];
 }
 
+/* The newest jobs that ran, as migration 0049 reads them. */
+#define SAVES_OF 20
+
+static struct fleet_saves saves_read(const struct held *h)
+{
+	int64_t bytes = 0, save_us = 0, n = 0, ran = 0;
+
+	for (size_t i = h->s.w->jobs_n; i > 0 && ran < SAVES_OF; i--) {
+		const struct fs_task *k = &h->s.tasks[i - 1];
+
+		ran += k->starts > 0;
+		if (k->has_checkpoint) {
+			bytes += k->job->checkpoint_bytes;
+			save_us += k->job->save_us;
+			n++;
+		}
+	}
+	return n > 0 ? (struct fleet_saves){ bytes / n, save_us / n } : (struct fleet_saves){ 0 };
+}
+
 static void market_score(const struct held *h, struct mind *m, const struct offer *offers, size_t n,
     struct score **ret, size_t *ret_n)
 {
 	struct place_market market = { .offers = offers, .offers_n = n };
+	struct fleet_saves saves = saves_read(h);
 
 	placement_fleet(&(struct place_in){ .arena = m->o.step,
 			    .market = &market,
 			    .policy = &m->place,
 			    .now_us = sim_now(&h->s, h->s.t) },
-	    &m->job, ret, ret_n);
+	    &m->job, &saves, ret, ret_n);
 }
 
 /* The scores of the pools in use, whether they cool or not. */

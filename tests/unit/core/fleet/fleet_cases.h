@@ -263,6 +263,31 @@ static double pair_sum(const struct made *x, const int32_t *add)
 	return sum;
 }
 
+/* Reserved pools count for pools_min, and spot pools that cost less than the cheapest on demand. */
+static bool spreads(const struct made *x, size_t k)
+{
+	int64_t least = INT64_MAX;
+
+	for (size_t i = 0; i < x->n; i++) {
+		least = x->o[i].market == SPOT_MARKET_ON_DEMAND ? MIN(least, x->s[i].total_micros)
+								: least;
+	}
+	return x->o[k].market == SPOT_MARKET_RESERVED ||
+	    (x->o[k].market == SPOT_MARKET_SPOT && x->s[k].total_micros < least);
+}
+
+static int64_t pools_wanted(const struct made *x, int64_t want, int64_t floor, int64_t w_min)
+{
+	int64_t rest = want - (x->f.floor_pm > 0 ? floor : floor * w_min);
+	bool any = false;
+
+	for (size_t k = 0; k < x->n; k++) {
+		any = any || spreads(x, k);
+	}
+	return any ? MIN(MAX(x->f.pools_min, 1) - (floor > 0), (MAX(rest, 0) + w_min - 1) / w_min)
+		   : 0;
+}
+
 static struct verdict judge(const struct made *x, const int32_t *add)
 {
 	double ref = reference_weight(x), cheapest = INFINITY;
@@ -289,14 +314,14 @@ static struct verdict judge(const struct made *x, const int32_t *add)
 		floor_had += fw * had(x, k);
 		floor_have += fw * n;
 		w_min = MIN(w_min, w);
-		pools += n > 0;
+		pools += n > 0 && spreads(x, k);
 		added = added || add[k] > 0;
 		cheapest = c > 0 ? fmin(cheapest, c / ((double)w / ref)) : cheapest;
 		v.cost += c * n;
 	}
 	v.missing = MAX(want - total, 0);
 	v.floor_short = MAX(floor - floor_have, 0);
-	v.pools_short = MAX(MIN(MAX(x->f.pools_min, 1), (want + w_min - 1) / w_min) - pools, 0);
+	v.pools_short = MAX(pools_wanted(x, want, floor, w_min) - pools, 0);
 	v.risk =
 	    isfinite(cheapest) ? x->f.risk * cheapest / ((double)want / ref) * pair_sum(x, add) : 0;
 	for (size_t k = 0; k < x->n; k++) {

@@ -83,6 +83,61 @@ static void five_pools_are_used_where_they_exist(void **state)
 	assert_int_equal(nodes_in(&plan, 0), 1);
 }
 
+/* Two spot pools for six nodes, with pools_min 5. On-demand pools are not added for the count. They
+ * hold the floor, and the nodes that no spot pool takes. */
+static void on_demand_pools_do_not_count_for_pools_min(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = { .nodes = 6, .pools_min = 5 };
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 6, 2);
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(on_demand(&plan), 0);
+	assert_int_equal(plan.n, 2);
+	assert_non_null(strstr(plan.why, "2 pools of 5"));
+	f.on_demand_floor = 2;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(on_demand(&plan), 2);
+	assert_int_equal(plan.pools, 2);
+	/* The floor is one of the five. */
+	assert_int_equal(plan.pools_want, 4);
+	f.on_demand_floor = 4;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.pools_want, 2);
+	f.on_demand_floor = 0;
+	f.per_pool_max = 2;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(on_demand(&plan), 2);
+	assert_int_equal(plan.missing, 0);
+}
+
+/* Nothing asks for a spot pool that is dearer than on demand. */
+static void a_dear_spot_pool_does_not_count_for_pools_min(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = { .nodes = 4, .pools_min = 3 };
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 4, 3);
+	w.s[2].total_micros = w.s[3].total_micros + 1;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 2), 0);
+	assert_int_equal(plan.pools, 2);
+	assert_int_equal(plan.pools_want, 3);
+	/* A fleet on demand has nothing to spread. */
+	w.ask.scores = &w.s[3];
+	w.ask.scores_n = 1;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(nodes_in(&plan, 3), 4);
+	assert_int_equal(plan.pools_want, 0);
+	assert_null(strstr(plan.why, "pools of"));
+}
+
 static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -473,6 +528,8 @@ int main(void)
 		cmocka_unit_test(a_market_where_other_things_can_be_had_has_another_digest),
 		cmocka_unit_test(a_fleet_is_planned_again_for_a_reason),
 		cmocka_unit_test(five_pools_are_used_where_they_exist),
+		cmocka_unit_test(on_demand_pools_do_not_count_for_pools_min),
+		cmocka_unit_test(a_dear_spot_pool_does_not_count_for_pools_min),
 		cmocka_unit_test(risk_spreads_nodes_as_far_as_it_pays),
 		cmocka_unit_test(a_large_market_hides_no_cheap_pool),
 		cmocka_unit_test(the_floor_is_a_count_or_a_share),

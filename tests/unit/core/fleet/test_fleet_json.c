@@ -38,8 +38,10 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 {
 	struct offer o[2] = { l4_offer(7, SPOT_MARKET_SPOT, 300000),
 		l4_offer(8, SPOT_MARKET_ON_DEMAND, 800000) };
-	struct score s[2] = { { .offer = &o[0], .total_micros = 350000, .hazard = 0.125 },
-		{ .offer = &o[1], .total_micros = 810000 } };
+	struct score s[2] = {
+		{ .offer = &o[0], .total_micros = 350000, .egress_micros = 40000, .hazard = 0.125 },
+		{ .offer = &o[1], .total_micros = 810000 }
+	};
 	struct fleet_have have = { .pool_id = 7, .nodes = 2, .offer = &o[0] };
 	struct fleet_pick picks[2] = { { &s[0], 3, 360000 }, { &s[1], 1, 820000 } };
 	struct fleet_spec spec = { .nodes = 6 };
@@ -60,6 +62,7 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 0);
 	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 300000);
 	assert_int_equal(int_read(plan_row(j, 0), "work_micros"), 350000);
+	assert_int_equal(int_read(plan_row(j, 0), "egress_micros"), 40000);
 	assert_int_equal(int_read(plan_row(j, 0), "marginal_micros"), 360000);
 	assert_true(real_of(plan_row(j, 0), "reclaims_per_hour") == 0.125);
 	assert_string_equal(text_read(plan_row(j, 1), "pool"), "p8");
@@ -99,6 +102,7 @@ static void a_pool_that_only_gives_back_is_shown_too(void **state UNUSED)
 	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 900000);
 	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 3);
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "work_micros")));
+	assert_true(json_is_null(json_object_get(plan_row(j, 0), "egress_micros")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "reclaims_per_hour")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "marginal_micros")));
 	assert_int_equal(int_read(plan_row(j, 1), "give_back"), 1);
@@ -150,6 +154,32 @@ static void sums_and_the_unit_follow_from_the_file(void **state UNUSED)
 	assert_string_equal(text_read(j, "gpus_of"), "");
 	assert_true(real_of(j, "floor_want") == 2);
 	assert_true(json_is_true(json_object_get(j, "proved")));
+	json_decref(j);
+}
+
+/* The size is shown in the unit that the fleet counts in. */
+static void what_each_gpu_is_worth_is_told_where_work_is_counted(void **state UNUSED)
+{
+	struct offer o[2] = { l4_offer(7, SPOT_MARKET_SPOT, 300000),
+		l4_offer(8, SPOT_MARKET_SPOT, 300000) };
+	struct score s = { .offer = &o[0] };
+	struct fleet_have have = { .pool_id = 8, .nodes = 2, .offer = &o[1] };
+	struct fleet_pick pick = { &s, 1, 1 };
+	struct fleet_spec spec = { .gpus = 16, .gpus_of = "H100" };
+	struct fleet_ask ask = { .spec = &spec, .have = &have, .have_n = 1 };
+	struct fleet_plan p = { .picks = &pick, .n = 1, .why = "" };
+	json_t *j, *worth;
+
+	o[1].gpu_name = "H100-80GB-SXM";
+	j = fleet_plan_json(&ask, &p);
+	worth = json_object_get(j, "gpu_worth");
+	assert_int_equal(json_object_size(worth), 2);
+	assert_true(real_of(worth, "H100-80GB-SXM") == 1);
+	assert_true(real_of(worth, "L4") > 0 && real_of(worth, "L4") < 0.5);
+	json_decref(j);
+	spec.gpus_of = "";
+	j = fleet_plan_json(&ask, &p);
+	assert_null(json_object_get(j, "gpu_worth"));
 	json_decref(j);
 }
 
@@ -263,6 +293,7 @@ int main(void)
 		cmocka_unit_test(a_pool_has_one_row_with_what_is_held_and_added),
 		cmocka_unit_test(a_pool_that_only_gives_back_is_shown_too),
 		cmocka_unit_test(sums_and_the_unit_follow_from_the_file),
+		cmocka_unit_test(what_each_gpu_is_worth_is_told_where_work_is_counted),
 		cmocka_unit_test(a_limit_that_binds_is_named_and_only_twenty_are_shown),
 		cmocka_unit_test(at_most_five_hundred_pools_are_shown),
 		cmocka_unit_test(the_file_states_the_budget),

@@ -407,12 +407,56 @@ static void a_fleet_may_use_any_market(void **state UNUSED)
 
 	shop_open(&s);
 	s.spec.interruptible = false;
-	placement_fleet(&s.in, &s.spec, &scores, &n);
+	placement_fleet(&s.in, &s.spec, &(struct fleet_saves){ 0 }, &scores, &n);
 	assert_int_equal(n, 4);
 	assert_int_equal(scores[0].offer->pool_id, 3);
 	for (size_t i = 1; i < n; i++) {
 		assert_true(scores[i - 1].total_micros <= scores[i].total_micros);
 	}
+	arena_free(s.a);
+}
+
+/* Two spot pools for one fleet. The cheaper one is away from the bucket. */
+static void the_egress_of_its_checkpoints_counts_for_a_fleet(void **state UNUSED)
+{
+	struct fleet_saves saves = { 0 };
+	struct score *scores;
+	struct score_terms t;
+	struct shop s;
+	size_t n;
+	int64_t calm;
+
+	shop_open(&s);
+	s.market.offers_n = 0;
+	offer_add(&s, "L40S", SPOT_MARKET_SPOT, 0.40);
+	offer_add(&s, "L40S", SPOT_MARKET_SPOT, 0.39);
+	s.offers[1].region = "eu-west-1";
+	s.policy.store_provider = "aws";
+	s.policy.store_region = "us-east-1";
+	placement_fleet(&s.in, &s.spec, &saves, &scores, &n);
+	assert_int_equal(scores[0].offer->pool_id, 2);
+	assert_int_equal(scores[0].egress_micros, 0);
+	saves = (struct fleet_saves){ 10000000000, 20 * SPOT_US_PER_S };
+	placement_fleet(&s.in, &s.spec, &saves, &scores, &n);
+	assert_int_equal(n, 2);
+	assert_int_equal(scores[0].offer->pool_id, 1);
+	assert_int_equal(scores[0].egress_micros, 0);
+	/* 10 GB to the bucket for each save, and back after each reclaim. */
+	score_explain(&scores[1], &t);
+	assert_int_equal(t.upload_per_micros,
+	    10 * egress_micros_per_gb("aws", "eu-west-1", "aws", "us-east-1"));
+	assert_true(t.saves > 0 && t.restores > 0);
+	assert_true(fabs(t.restores - t.interruptions) < 1e-9);
+	calm = scores[1].egress_micros;
+	assert_true(calm > t.upload_per_micros);
+	s.offers[1].hazard = 0.2;
+	placement_fleet(&s.in, &s.spec, &saves, &scores, &n);
+	assert_true(scores[1].egress_micros > calm);
+	/* Without a store nothing is uploaded. */
+	s.policy.store_provider = NULL;
+	placement_fleet(&s.in, &s.spec, &saves, &scores, &n);
+	assert_int_equal(scores[0].egress_micros, 0);
+	assert_int_equal(scores[1].egress_micros, 0);
 	arena_free(s.a);
 }
 
@@ -512,6 +556,7 @@ int main(void)
 		cmocka_unit_test(a_checkpoint_is_where_the_store_is),
 		cmocka_unit_test(a_gang_that_is_too_dear_leaves_the_ranking_of_one),
 		cmocka_unit_test(a_fleet_may_use_any_market),
+		cmocka_unit_test(the_egress_of_its_checkpoints_counts_for_a_fleet),
 		cmocka_unit_test(an_offer_suits_at_todays_price_only),
 		cmocka_unit_test(each_wish_that_stands_in_the_way_is_named_with_what_there_is),
 		cmocka_unit_test(at_most_four_values_are_named),
