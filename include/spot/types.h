@@ -20,7 +20,11 @@ struct str {
 	size_t n;
 };
 
-#define SPOT_MARKET_LIST(X) X(SPOT, "spot") X(ON_DEMAND, "on_demand") X(RESERVED, "reserved")
+/* FLEX_START: Google's queued machines. Such a machine may come late, and has its own price. It is
+ * not taken before an end that is known when it starts. */
+#define SPOT_MARKET_LIST(X) \
+	X(SPOT, "spot") \
+	X(ON_DEMAND, "on_demand") X(RESERVED, "reserved") X(FLEX_START, "flex_start")
 enum spot_market {
 	SPOT_MARKET_NONE = 0,
 #define X(name, wire) SPOT_MARKET_##name,
@@ -79,7 +83,7 @@ struct spot_price_point {
 	 * machines that were preempted */ \
 	X(PREEMPTION_SHARE, "preemption_share") \
 	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */ \
-	/* value = Unix seconds at which the machines of a reserved pool lose their place */ \
+	/* value = Unix seconds at which a machine of the pool loses its place, if it began now */ \
 	X(ENDS, "ends")
 enum spot_signal_kind {
 	SPOT_SIGNAL_NONE = 0,
@@ -115,7 +119,9 @@ struct spot_quota {
 	X(GONE, "gone") \
 	X(FAILED, "failed") /* exists, is broken, must be terminated */ \
 	X(INTERRUPTED, "interrupted") /* the provider reclaimed it */ \
-	X(ODD, "odd") /* an unknown state: never acted upon */
+	X(ODD, "odd") /* an unknown state: never acted upon */ \
+	/* ordered, and waits for capacity in the provider's queue: no machine yet, and no bill */ \
+	X(QUEUED, "queued")
 enum spot_instance_state {
 	SPOT_INSTANCE_NONE = 0,
 #define X(name, wire) SPOT_INSTANCE_##name,
