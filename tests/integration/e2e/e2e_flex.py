@@ -44,7 +44,9 @@ class Flex(e2e.Case):
         job = w.submit(gpus="L4: 1", spot=False, steps=w.paced(STEPS), step_ms=30, ours="work: 20h")
         first = w.until("its machine waits in the queue", 60, lambda: self.queued(job))
         self.assertEqual(first["pool"]["market"], "flex_start")
-        self.assertIn("flex_start", w.ctl("node", "show", first["id"]))
+        shown = w.ctl("node", "show", first["id"])
+        self.assertIn("flex_start", shown)
+        self.assertIn("queued", shown)
         why = json.dumps(w.api("GET", "/v1/jobs/%s/why" % job)["decisions"])
         self.assertIn("a queued machine costs less than one on demand", why)
         # It is neither lost, nor given up as one that does not boot, nor paid for.
@@ -82,6 +84,18 @@ class Flex(e2e.Case):
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 2, 0))
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(STEPS))
         w.await_gone()
+
+    def test_a_job_that_is_cancelled_takes_its_order_back(self):
+        w = self.world
+        w.sim("POST", "/gcp/config", {"flex_queue_ms": -1, "flex_wait_ms": 0, "flex_run_ms": 0})
+        w.until("a plan takes a queued machine", 60, self.planned)
+        job = w.submit(gpus="L4: 1", spot=False)
+        first = w.until("its machine waits in the queue", 60, lambda: self.queued(job))
+        w.ctl("job", "cancel", job)
+        w.await_gone()
+        self.assertEqual(w.instance(self.id_of(first))["ended_by"], "api")
+        gone = w.node(first["id"])
+        self.assertEqual((gone["launched_at"], gone["cost_micros"]), (None, 0))
 
     def id_of(self, node):
         return node["ref"].split("/")[-1]
