@@ -25,7 +25,10 @@ struct str {
 	X(ON_DEMAND, "on_demand") \
 	X(RESERVED, "reserved") \
 	/* a reservation whose owner lends it and may reclaim it at any time */ \
-	X(INTERRUPTIBLE, "interruptible")
+	X(INTERRUPTIBLE, "interruptible") \
+	/* Google's machines from a queue: one may come late, has its own price, and is not taken \
+	 * before an end that is known when it starts */ \
+	X(FLEX_START, "flex_start")
 enum spot_market {
 	SPOT_MARKET_NONE = 0,
 #define X(name, wire) SPOT_MARKET_##name,
@@ -43,6 +46,11 @@ static inline bool spot_market_reclaims(enum spot_market m)
 static inline bool spot_market_reserves(enum spot_market m)
 {
 	return m == SPOT_MARKET_RESERVED || m == SPOT_MARKET_INTERRUPTIBLE;
+}
+/* Can the end of a machine's capacity be known long before? */
+static inline bool spot_market_ends(enum spot_market m)
+{
+	return spot_market_reserves(m) || m == SPOT_MARKET_FLEX_START;
 }
 
 /* The unit that has one price, one supply and one interruption hazard. Zone is the provider's
@@ -94,7 +102,7 @@ struct spot_price_point {
 	 * machines that were preempted */ \
 	X(PREEMPTION_SHARE, "preemption_share") \
 	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */ \
-	/* value = Unix seconds at which the machines of a reserved pool lose their place */ \
+	/* value = Unix seconds at which a machine of the pool loses its place, if it began now */ \
 	X(ENDS, "ends") \
 	/* value = share of what the account asked for that the provider delivered; lo = machines \
 	 * delivered, hi = asked for, faded by age at as_of_us (SPOT_FULFILMENT_HALF_LIFE_US) */ \
@@ -134,7 +142,9 @@ struct spot_quota {
 	X(GONE, "gone") \
 	X(FAILED, "failed") /* exists, is broken, must be terminated */ \
 	X(INTERRUPTED, "interrupted") /* the provider reclaimed it */ \
-	X(ODD, "odd") /* an unknown state: never acted upon */
+	X(ODD, "odd") /* an unknown state: never acted upon */ \
+	/* ordered, and waits for capacity in the provider's queue: no machine yet, and no bill */ \
+	X(QUEUED, "queued")
 enum spot_instance_state {
 	SPOT_INSTANCE_NONE = 0,
 #define X(name, wire) SPOT_INSTANCE_##name,

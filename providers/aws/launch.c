@@ -113,6 +113,7 @@ static void add_market(const struct spot_launch *l, const struct aws_run *r, str
 		    r->reserved.id);
 		return;
 	case SPOT_MARKET_ON_DEMAND:
+	case SPOT_MARKET_FLEX_START:
 	case SPOT_MARKET_NONE:
 		break;
 	}

@@ -387,7 +387,7 @@ static void quota_add(struct gcp *self, struct spot_call *c, struct spot_quotas 
 static void quotas_result(struct gcp *self, struct spot_call *c, struct spot_quotas *a,
     const struct quoting *x)
 {
-	a->quotas = arena_array(c->arena, 2 * x->n * gcp_gpus_n + 1, sizeof(*a->quotas));
+	a->quotas = arena_array(c->arena, 3 * x->n * gcp_gpus_n + 1, sizeof(*a->quotas));
 	a->n = 0;
 	for (size_t i = 0; i < x->n; i++) {
 		if (!str_empty(a->region) && strcmp(a->region, x->regions[i].region) != 0) {
@@ -401,11 +401,15 @@ static void quotas_result(struct gcp *self, struct spot_call *c, struct spot_quo
 			}
 			quota_add(self, c, a, x->regions[i].region, &gcp_gpus[g],
 			    SPOT_MARKET_ON_DEMAND, standard);
+			/* Without a quota of its own, spot uses the standard one; so does
+			 * flex-start. */
+			spot = spot == 0 && standard > 0 ? standard : MAX(spot, -1);
 			quota_add(self, c, a, x->regions[i].region, &gcp_gpus[g], SPOT_MARKET_SPOT,
-			    spot > 0                        ? spot
-				: spot == 0 && standard > 0 ? standard
-				: spot < 0                  ? -1
-							    : 0);
+			    spot);
+			if (self->flex_start) {
+				quota_add(self, c, a, x->regions[i].region, &gcp_gpus[g],
+				    SPOT_MARKET_FLEX_START, spot);
+			}
 		}
 	}
 }

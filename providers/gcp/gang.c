@@ -357,6 +357,10 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 		if (s != SPOT_STEP_NONE) {
 			return s;
 		}
+		if (a->common.key.market == SPOT_MARKET_FLEX_START) {
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "gcp launch: flex-start machines are ordered one by one");
+		}
 		if (a->want < 1 || a->want > GANG_MAX) {
 			return call_fail(c, SPOT_INVALID, NULL,
 			    "gcp launch: a gang of 1 to %d machines", GANG_MAX);

@@ -68,6 +68,8 @@ struct gcp {
 	const char *bucket; /* for check only; NULL = none */
 	int64_t disk_gib, advice_calls, run_hours;
 	bool reservations; /* pools and launches of market reserved */
+	bool flex_start; /* the same of market flex_start */
+	int64_t flex_wait_s; /* how long an order may wait for capacity */
 	bool public_ip, notice; /* notice: preemptionNoticeDuration is asked for */
 	/* auth only */
 	struct secret token, next, subject; /* in use; being fetched; to be exchanged */
@@ -243,6 +245,7 @@ enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp
     bool *ret_more);
 bool gcp_deprecated(const json_t *item);
 bool gcp_sold_on_demand(const char *type);
+bool gcp_sold_queued(const char *type); /* flex-start */
 const char *gcp_quota_class(struct arena *a, const char *accelerator, enum spot_market market);
 
 /* ---- attached.c: GPUs beside the machine type (N1) ------------------------------------------- */
@@ -287,6 +290,15 @@ const struct gcp_reservation *gcp_reservation_for(const struct gcp_reservations 
 enum spot_step gcp_reservation_reply(struct gcp *self, struct spot_call *c,
     const struct spot_launch *l, size_t count, struct gcp_reservations *x, const char **ret);
 
+/* ---- flex.c ---------------------------------------------------------------------------------- */
+int64_t gcp_flex_run_s(const struct gcp *self); /* the time that a machine may run */
+/* Adds what only a flex-start machine has to the body of an insert. */
+void gcp_flex_body(const struct gcp *self, struct arena *a, json_t *doc);
+/* One that is in the queue longer than it may be: a refusal. */
+void gcp_flex_overdue(const struct gcp *self, struct spot_call *c, struct spot_instance *i);
+/* When Google ends the machine; 0 = it has not begun, or is none of these. */
+int64_t gcp_flex_ends_us(struct spot_call *c, const json_t *instance);
+
 /* ---- gpus.c ---------------------------------------------------------------------------------- */
 struct gcp_gpu {
 	const char *accelerator; /* "nvidia-h100-80gb" */
@@ -300,13 +312,15 @@ extern const size_t gcp_gpus_n;
 const struct gcp_gpu *gcp_gpu_find(const char *accelerator);
 
 /* ---- skus.c ---------------------------------------------------------------------------------- */
+/* How a machine is bought. */
+enum gcp_sale { GCP_STANDARD = 0, GCP_SPOT, GCP_FLEX };
 struct gcp_skus; /* prices of parts, by region */
 struct gcp_skus *gcp_skus_new(struct arena *a);
 /* Takes one SKU of the catalog if it is a part we compose from. False: it is malformed. */
 bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_t now_us);
 /* Price of a type in a region, composed; false: a part is missing. */
 bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const char *region,
-    bool spot, int64_t *ret_micros, int64_t *ret_effective_us);
+    enum gcp_sale sale, int64_t *ret_micros, int64_t *ret_effective_us);
 
 /* ---- advice.c -------------------------------------------------------------------------------- */
 enum spot_step gcp_advice_send(struct gcp *self, struct spot_call *c, const char *version,

@@ -16,7 +16,7 @@ static enum spot_instance_state state_read(const char *status)
 		const char *status;
 		enum spot_instance_state state;
 	} states[] = {
-		{ "PENDING", SPOT_INSTANCE_PENDING },
+		{ "PENDING", SPOT_INSTANCE_QUEUED }, /* flex-start: no capacity yet */
 		{ "PROVISIONING", SPOT_INSTANCE_PENDING },
 		{ "STAGING", SPOT_INSTANCE_PENDING },
 		{ "RUNNING", SPOT_INSTANCE_RUNNING },
@@ -57,8 +57,9 @@ static enum spot_market market_read(const json_t *item)
 		"SPECIFIC_RESERVATION")) {
 		return SPOT_MARKET_RESERVED;
 	}
-	return model == NULL || strcmp(model, "STANDARD") == 0 ? SPOT_MARKET_ON_DEMAND
-							       : SPOT_MARKET_RESERVED;
+	return str_same(model, "FLEX_START")                  ? SPOT_MARKET_FLEX_START
+	    : model == NULL || strcmp(model, "STANDARD") == 0 ? SPOT_MARKET_ON_DEMAND
+							      : SPOT_MARKET_RESERVED;
 }
 
 static const char *ip_read(struct arena *a, const json_t *item)
@@ -113,6 +114,7 @@ bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t
 	i.state = state_read(i.raw_state);
 	i.ip = ip_read(c->arena, item);
 	i.spot_request = "";
+	gcp_flex_overdue(self, c, &i);
 	*ret = i;
 	return true;
 }

@@ -32,7 +32,8 @@ enum spot_step gcp_launch_check(const struct gcp *self, struct spot_call *c,
 	struct gcp_attached attached;
 
 	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
-	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations)) {
+	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations) &&
+	    (l->key.market != SPOT_MARKET_FLEX_START || !self->flex_start)) {
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: market %s is not supported",
 		    spot_market_name(l->key.market));
 	}
@@ -45,6 +46,10 @@ enum spot_step gcp_launch_check(const struct gcp *self, struct spot_call *c,
 	if (l->key.market == SPOT_MARKET_ON_DEMAND && !gcp_sold_on_demand(l->key.instance_type)) {
 		return call_fail(c, SPOT_NOT_OFFERED, NULL, "gcp launch: %s is not sold on demand",
 		    l->key.instance_type);
+	}
+	if (l->key.market == SPOT_MARKET_FLEX_START && !gcp_sold_queued(l->key.instance_type)) {
+		return call_fail(c, SPOT_NOT_OFFERED, NULL,
+		    "gcp launch: %s is not sold with flex-start", l->key.instance_type);
 	}
 	/* The token is the only thing that keeps a repeat from launching twice. */
 	if (str_empty(l->token) || strlen(l->token) > 64) {
@@ -83,6 +88,9 @@ static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
 		.mutating = true };
 
 	json_object_set_new(doc, "name", json_string(x->vm_name));
+	if (l->key.market == SPOT_MARKET_FLEX_START) {
+		gcp_flex_body(self, c->arena, doc);
+	}
 	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances?requestId=%s",
 	    self->project, l->key.zone, gcp_uuid(c->arena, l->token));
 	r.body = json_text(c->arena, doc);
@@ -153,17 +161,18 @@ static enum spot_step launch_succeed(const struct gcp *self, struct spot_call *c
 		return call_fail(c, SPOT_UNKNOWN, NULL,
 		    "gcp instances.insert: the operation names no instance");
 	}
-	l->instance =
-	    (struct spot_instance){ .ref = arena_printf(c->arena, "%s/%s", l->key.zone, x->id),
-		    .token = l->token,
-		    .install = l->install,
-		    .key = l->key,
-		    .state = SPOT_INSTANCE_PENDING,
-		    .raw_state = "PROVISIONING",
-		    .raw_reason = "",
-		    .ip = "",
-		    .spot_request = "",
-		    .created_us = c->now_us };
+	l->instance = (struct spot_instance){ .ref = arena_printf(c->arena, "%s/%s", l->key.zone,
+						  x->id),
+		.token = l->token,
+		.install = l->install,
+		.key = l->key,
+		.state = l->key.market == SPOT_MARKET_FLEX_START ? SPOT_INSTANCE_QUEUED
+								 : SPOT_INSTANCE_PENDING,
+		.raw_state = l->key.market == SPOT_MARKET_FLEX_START ? "PENDING" : "PROVISIONING",
+		.raw_reason = "",
+		.ip = "",
+		.spot_request = "",
+		.created_us = c->now_us };
 	l->instance.key.provider = self->name;
 	return SPOT_DONE;
 }
@@ -207,7 +216,10 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	x->id = *id != '\0' ? id : x->id;
 	st->at = WAIT;
 	if (strcmp(status, "DONE") != 0) {
-		return SPOT_STEP_NONE;
+		/* Its operation may run as long as the order waits: describe tells the rest. */
+		return l->key.market == SPOT_MARKET_FLEX_START && x->id != NULL
+		    ? launch_succeed(self, c, l, x)
+		    : SPOT_STEP_NONE;
 	}
 	error = json_object_get(doc, "error");
 	if (json_array_size(json_object_get(error, "errors")) > 0 && error_is_taken(error)) {
@@ -333,6 +345,10 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 		x->notice = self->notice;
 		x->expires_us =
 		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
+		if (a->key.market == SPOT_MARKET_FLEX_START) {
+			x->expires_us =
+			    c->now_us + (self->flex_wait_s + gcp_flex_run_s(self)) * SPOT_US_PER_S;
+		}
 	}
 	x = st->own;
 	if (st->at == POLICY) {

@@ -7,7 +7,8 @@
  * (docs.cloud.google.com/compute/docs/instances/create-use-spot, "Detect preemption"). One list for
  * all zones, newest first. Matched by targetId: names are used again, ids never.
  *
- * Of machines in reservations that end, the list of our machines tells which is in which.
+ * Of machines in reservations that end, the list of our machines tells which is in which. It tells
+ * the ends of flex-start machines, too.
  */
 
 #define WHAT "globalOperations.aggregatedList"
@@ -121,10 +122,10 @@ static enum spot_step notices_reply(struct gcp *self, struct spot_call *c,
 
 /* ---- the ends of reservations ---------------------------------------------------------------- */
 
-static bool any_reserved(const struct spot_notices *a)
+static bool any_of(const struct spot_notices *a, enum spot_market market)
 {
 	for (size_t i = 0; i < a->instances_n; i++) {
-		if (a->instances[i].key.market == SPOT_MARKET_RESERVED) {
+		if (a->instances[i].key.market == market) {
 			return true;
 		}
 	}
@@ -157,6 +158,17 @@ static enum spot_step machines_send(struct gcp *self, struct spot_call *c,
 	return gcp_send(self, c, &r);
 }
 
+static void end_add(struct spot_call *c, struct noticed *x, const char *ref, int64_t ends_us,
+    const char *source, const char *raw)
+{
+	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
+	x->items[x->n++] = (struct spot_notice){ .ref = ref,
+		.kind = SPOT_NOTICE_EXPIRY,
+		.deadline_us = ends_us,
+		.source = source,
+		.raw = raw };
+}
+
 static void end_take(struct spot_call *c, const struct spot_notices *a, struct noticed *x,
     const json_t *item)
 {
@@ -165,19 +177,19 @@ static void end_take(struct spot_call *c, const struct spot_notices *a, struct n
 	const char *in = json_string_value(json_array_get(json_object_get(affinity, "values"), 0));
 	const char *zone = gcp_last(gcp_str(c->arena, item, "zone", &bad));
 	const char *ref = ref_of(c, a, zone, gcp_id(c->arena, item, "id", &bad));
+	int64_t ends = gcp_flex_ends_us(c, item);
 
+	if (ref != NULL && ends > 0) {
+		end_add(c, x, ref, ends, "flex-start", "its limited run time ends");
+	}
 	for (size_t i = 0; i < x->reservations.n && ref != NULL && in != NULL; i++) {
 		const struct gcp_reservation *r = &x->reservations.list[i];
 
 		if (r->ends_us == 0 || strcmp(r->name, in) != 0 || strcmp(r->zone, zone) != 0) {
 			continue;
 		}
-		x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-		x->items[x->n++] = (struct spot_notice){ .ref = ref,
-			.kind = SPOT_NOTICE_EXPIRY,
-			.deadline_us = r->ends_us,
-			.source = "reservation",
-			.raw = arena_printf(c->arena, "reservation %s ends", r->name) };
+		end_add(c, x, ref, r->ends_us, "reservation",
+		    arena_printf(c->arena, "reservation %s ends", r->name));
 	}
 }
 
@@ -220,10 +232,13 @@ static enum spot_step any_reply(struct gcp *self, struct spot_call *c, const str
 		return s;
 	}
 	st->next = NULL;
-	if (st->at == OPERATIONS && self->reservations && any_reserved(a)) {
+	if (st->at == OPERATIONS && self->reservations && any_of(a, SPOT_MARKET_RESERVED)) {
 		st->at = RESERVATIONS;
+	} else if (st->at != MACHINES &&
+	    (any_ending(&x->reservations) || any_of(a, SPOT_MARKET_FLEX_START))) {
+		st->at = MACHINES;
 	} else {
-		st->at = st->at == RESERVATIONS && any_ending(&x->reservations) ? MACHINES : OVER;
+		st->at = OVER;
 	}
 	return SPOT_STEP_NONE;
 }

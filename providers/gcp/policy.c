@@ -22,8 +22,8 @@ const char *gcp_policy_of(struct arena *a, const struct spot_launch *l)
 {
 	struct gcp_attached t;
 
-	return l->key.market == SPOT_MARKET_RESERVED || str_empty(l->together) ||
-		gcp_attached(a, l->key.instance_type, &t)
+	return l->key.market == SPOT_MARKET_RESERVED || l->key.market == SPOT_MARKET_FLEX_START ||
+		str_empty(l->together) || gcp_attached(a, l->key.instance_type, &t)
 	    ? NULL
 	    : l->together;
 }

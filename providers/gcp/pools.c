@@ -27,13 +27,20 @@ bool gcp_sold_on_demand(const char *type)
 	return true;
 }
 
+/* docs.cloud.google.com/compute/docs/instances/about-flex-start-vms: the accelerator-optimized
+ * families without A4X; G4 by the release note of 2025-12-19. So not N1. */
+bool gcp_sold_queued(const char *type)
+{
+	return !str_prefix(type, "a4x-") && !str_prefix(type, "n1-");
+}
+
 /* Quotas count GPUs of one kind in a region; account.c gives the rows the same names. */
 const char *gcp_quota_class(struct arena *a, const char *accelerator, enum spot_market market)
 {
 	const struct gcp_gpu *g = gcp_gpu_find(accelerator);
 
 	return arena_printf(a, "%s/%s", g != NULL ? g->metric : accelerator,
-	    market == SPOT_MARKET_SPOT ? "Spot" : "OnDemand");
+	    market == SPOT_MARKET_SPOT || market == SPOT_MARKET_FLEX_START ? "Spot" : "OnDemand");
 }
 
 enum spot_step gcp_types_send(struct gcp *self, struct spot_call *c)
@@ -216,7 +223,7 @@ static bool reserved_in(const struct gcp_reservations *x, const struct gcp_type 
 static void pools_make(struct gcp *self, struct spot_call *c, struct spot_pools *a,
     const struct gcp_types *t, const struct gcp_reservations *reserved)
 {
-	a->pools = arena_array(c->arena, 3 * t->n + 1, sizeof(*a->pools));
+	a->pools = arena_array(c->arena, 4 * t->n + 1, sizeof(*a->pools));
 	a->n = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		const char *region = gcp_zone_region(c->arena, t->list[i].zone);
@@ -231,6 +238,9 @@ static void pools_make(struct gcp *self, struct spot_call *c, struct spot_pools 
 		}
 		if (reserved_in(reserved, &t->list[i])) {
 			pool_add(self, c, a, &t->list[i], SPOT_MARKET_RESERVED);
+		}
+		if (self->flex_start && gcp_sold_queued(t->list[i].name)) {
+			pool_add(self, c, a, &t->list[i], SPOT_MARKET_FLEX_START);
 		}
 	}
 }

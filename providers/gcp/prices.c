@@ -88,10 +88,11 @@ static int type_compare(const void *x, const void *y)
 
 static bool asked_for(const struct spot_prices *a, const struct spot_pool_info *pool)
 {
-	/* Reserved ones come with those on demand. */
+	/* Reserved and queued ones come with those on demand. */
 	return (a->market == SPOT_MARKET_NONE || a->market == pool->key.market ||
 		   (a->market == SPOT_MARKET_ON_DEMAND &&
-		       pool->key.market == SPOT_MARKET_RESERVED)) &&
+		       (pool->key.market == SPOT_MARKET_RESERVED ||
+			   pool->key.market == SPOT_MARKET_FLEX_START))) &&
 	    (str_empty(a->region) || strcmp(a->region, pool->key.region) == 0);
 }
 
@@ -133,7 +134,10 @@ static void prices_compose(struct spot_call *c, const struct spot_prices *a, str
 		t = type_of(c->arena, &x->types, &pool->key);
 		if (t != NULL &&
 		    gcp_price_compose(x->skus, t, pool->key.region,
-			pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
+			pool->key.market == SPOT_MARKET_SPOT             ? GCP_SPOT
+			    : pool->key.market == SPOT_MARKET_FLEX_START ? GCP_FLEX
+									 : GCP_STANDARD,
+			&micros, &effective)) {
 			price_point_add(c, &x->points, pool, micros, effective, CATALOG);
 			x->listed_us[i] = effective;
 		}

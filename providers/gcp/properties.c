@@ -21,17 +21,21 @@ static json_t *scheduling_json(const struct gcp *self, struct spot_call *c,
     const struct spot_launch *l, bool notice)
 {
 	bool spot = l->key.market == SPOT_MARKET_SPOT;
+	bool flex = l->key.market == SPOT_MARKET_FLEX_START;
+	int64_t run_s = flex ? gcp_flex_run_s(self) : self->run_hours * 3600;
 	/* GPU machines cannot be moved, spot ones may not be started again. */
-	json_t *o = json_pack("{s:s, s:b, s:s}", "provisioningModel", spot ? "SPOT" : "STANDARD",
+	json_t *o = json_pack("{s:s, s:b, s:s}", "provisioningModel",
+	    spot       ? "SPOT"
+		: flex ? "FLEX_START"
+		       : "STANDARD",
 	    "automaticRestart", 0, "onHostMaintenance", "TERMINATE");
 
 	/* The default, STOP, leaves a machine behind whose disks go on costing money. */
-	if (spot || self->run_hours > 0) {
+	if (spot || run_s > 0) {
 		json_object_set_new(o, "instanceTerminationAction", json_string("DELETE"));
 	}
-	if (self->run_hours > 0) {
-		json_object_set_new(o, "maxRunDuration",
-		    seconds_json(c->arena, self->run_hours * 3600));
+	if (run_s > 0) {
+		json_object_set_new(o, "maxRunDuration", seconds_json(c->arena, run_s));
 	}
 	if (spot && notice) {
 		json_object_set_new(o, "preemptionNoticeDuration",
@@ -156,7 +160,8 @@ json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct
 		json_object_set_new(o, "guestAccelerators",
 		    guest_accelerators(c->arena, l, bulk, &t));
 	}
-	if (self->reservations && l->key.market != SPOT_MARKET_SPOT) {
+	if ((self->reservations && l->key.market != SPOT_MARKET_SPOT) ||
+	    l->key.market == SPOT_MARKET_FLEX_START) {
 		json_object_set_new(o, "reservationAffinity", affinity_json(l, reservation));
 	}
 	if (gcp_policy_of(c->arena, l) != NULL) {

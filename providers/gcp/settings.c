@@ -7,6 +7,9 @@
  */
 
 #define REGIONS_MAX 128
+/* The vendor's bounds of requestValidForDuration; 0, without a wait, is not used. */
+#define FLEX_WAIT_LEAST_US (90 * SPOT_US_PER_S)
+#define FLEX_WAIT_MOST_US (2 * SPOT_US_PER_HOUR)
 #define DEFAULT_IMAGE \
 	"projects/ubuntu-os-accelerator-images/global/images/family/" \
 	"ubuntu-accelerator-2404-{arch}-with-nvidia-570"
@@ -263,6 +266,20 @@ static enum spot_rc advice_read(struct gcp *self, struct spot_err *err)
 	return number_read(self, "advice_calls", 0, 2000, 100, &self->advice_calls, err);
 }
 
+static enum spot_rc flex_wait_read(struct gcp *self, struct spot_err *err)
+{
+	const char *v = gcp_setting(self, "flex_start_wait");
+	int64_t us = 15 * 60 * SPOT_US_PER_S;
+
+	if (v != NULL &&
+	    (!parse_duration_us(v, &us) || us < FLEX_WAIT_LEAST_US || us > FLEX_WAIT_MOST_US)) {
+		return err_set(err, SPOT_CONFIG,
+		    "gcp: flex_start_wait: '%.40s' is not a duration from 90s to 2h", v);
+	}
+	self->flex_wait_s = us / SPOT_US_PER_S;
+	return SPOT_OK;
+}
+
 static enum spot_rc numbers_read(struct gcp *self, struct spot_err *err)
 {
 	enum spot_rc rc = number_read(self, "disk_gib", 10, 65536, 100, &self->disk_gib, err);
@@ -280,7 +297,10 @@ static enum spot_rc numbers_read(struct gcp *self, struct spot_err *err)
 	if (rc == SPOT_OK) {
 		rc = onoff_read(self, "reservations", "off", &self->reservations, err);
 	}
-	return rc;
+	if (rc == SPOT_OK) {
+		rc = onoff_read(self, "flex_start", "off", &self->flex_start, err);
+	}
+	return rc == SPOT_OK ? flex_wait_read(self, err) : rc;
 }
 
 enum spot_rc gcp_settings_read(struct gcp *self, struct spot_err *err)

@@ -207,14 +207,14 @@ static bool any_reserved(const struct spot_signals *a)
 }
 
 static void room_add(struct spot_call *c, struct signalling *x, const struct spot_pool_key *k,
-    enum spot_signal_kind kind, double value)
+    enum spot_signal_kind kind, double value, const char *source)
 {
 	x->items = arena_grow(c->arena, x->items, x->items_n, &x->cap, sizeof(*x->items));
 	x->items[x->items_n++] = (struct spot_signal){ .kind = kind,
 		.key = *k,
 		.value = value,
 		.observed_us = c->now_us,
-		.source = GCP_RESERVATIONS };
+		.source = source };
 }
 
 /* The next launch of a pool goes into one reservation: its end is the pool's. */
@@ -236,12 +236,27 @@ static enum spot_step room_reply(struct gcp *self, struct spot_call *c,
 			continue;
 		}
 		r = gcp_reservation_for(&x->reservations, k, 1, c->now_us);
-		room_add(c, x, k, SPOT_SIGNAL_CAPACITY, r != NULL ? 1 : 0);
+		room_add(c, x, k, SPOT_SIGNAL_CAPACITY, r != NULL ? 1 : 0, GCP_RESERVATIONS);
 		if (r != NULL && r->ends_us != 0) {
-			room_add(c, x, k, SPOT_SIGNAL_ENDS, (double)(r->ends_us / SPOT_US_PER_S));
+			room_add(c, x, k, SPOT_SIGNAL_ENDS, (double)(r->ends_us / SPOT_US_PER_S),
+			    GCP_RESERVATIONS);
 		}
 	}
 	return SPOT_STEP_NONE;
+}
+
+/* A flex-start machine that began now would end then. */
+static void ends_add(const struct gcp *self, struct spot_call *c, const struct spot_signals *a,
+    struct signalling *x)
+{
+	int64_t ends_s = c->now_us / SPOT_US_PER_S + gcp_flex_run_s(self);
+
+	for (size_t i = 0; i < a->pools_n; i++) {
+		if (a->pools[i].key.market == SPOT_MARKET_FLEX_START) {
+			room_add(c, x, &a->pools[i].key, SPOT_SIGNAL_ENDS, (double)ends_s,
+			    "flex-start");
+		}
+	}
 }
 
 /* ---- the verb -------------------------------------------------------------------------------- */
@@ -251,6 +266,7 @@ static void signals_begin(struct gcp *self, struct spot_call *c, const struct sp
 {
 	x->begun = true;
 	x->reserved_told = !self->reservations || !any_reserved(a);
+	ends_add(self, c, a, x);
 	x->n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
 	/* Two requests for each. */
 	x->budget = MIN(x->n, (size_t)self->advice_calls / 2);

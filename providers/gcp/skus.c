@@ -125,7 +125,7 @@ static const struct {
 
 struct part_price {
 	enum part part;
-	bool spot;
+	enum gcp_sale sale;
 	const char *region;
 	int64_t nanos, effective_us;
 };
@@ -142,46 +142,72 @@ struct gcp_skus *gcp_skus_new(struct arena *a)
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
+#define DWS "DWS Defined Duration" /* flex-start; "DWS Calendar Mode" is another sale */
+
 /* Other ways to buy the same part: some of these carry usageType OnDemand. */
 static bool text_is_decoy(const char *text)
 {
 	static const char *const words[] = { "Sole Tenancy", "Reserved", "Premium", "Custom",
-		"suspended", "Commitment", "DWS", "Calendar mode", "Capacity Optimized",
-		"VM state" };
+		"suspended", "Commitment", "Calendar mode", "Capacity Optimized", "VM state" };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (strcasestr(text, words[i]) != NULL) {
 			return true;
 		}
 	}
-	return false;
+	return strcasestr(text, "DWS") != NULL && strstr(text, DWS) == NULL;
 }
 
-/* Behind the part's name come the place, or that it hangs on a spot VM, and nothing else. */
+/* Behind the part's name come the place, or the kind of VM that it hangs on, and nothing else. */
 static bool tail_ok(const char *rest)
 {
-	static const char *const spot[] = { " attached to Spot Preemptible VMs",
-		" attached to Preemptible VMs", " attached to preemptible VMs" };
+	static const char *const vms[] = { " attached to Spot Preemptible VMs",
+		" attached to Preemptible VMs", " attached to preemptible VMs",
+		" attached to " DWS " VMs" };
 
-	for (size_t i = 0; i < ARRAY_LEN(spot); i++) {
-		if (str_prefix(rest, spot[i])) {
-			rest += strlen(spot[i]);
+	for (size_t i = 0; i < ARRAY_LEN(vms); i++) {
+		if (str_prefix(rest, vms[i])) {
+			rest += strlen(vms[i]);
 			break;
 		}
 	}
 	return *rest == '\0' || str_prefix(rest, " running in ") || str_prefix(rest, " in ");
 }
 
+/* The text behind the part's name; NULL: it has another name. With DWS in front the name lacks the
+ * word "Instance": "DWS Defined Duration A3 Core". */
+static const char *name_end(const char *text, const char *name, bool dws)
+{
+	const char *word = strstr(name, " Instance");
+	size_t n = word != NULL ? (size_t)(word - name) : 0;
+
+	if (str_prefix(text, name)) {
+		return text + strlen(name);
+	}
+	if (!dws || word == NULL || strncmp(text, name, n) != 0 ||
+	    !str_prefix(text + n, word + 9)) {
+		return NULL;
+	}
+	return text + n + strlen(word + 9);
+}
+
 /* Index into names; -1 if it is none of ours. */
 static int name_find(const char *text)
 {
+	bool dws = str_prefix(text, DWS " ");
+
+	if (dws) {
+		text += sizeof(DWS);
+	}
 	if (str_prefix(text, "Spot Preemptible ")) {
 		text += 17;
 	} else if (str_prefix(text, "Preemptible ")) {
 		text += 12;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (str_prefix(text, names[i].text) && tail_ok(text + strlen(names[i].text))) {
+		const char *rest = name_end(text, names[i].text, dws);
+
+		if (rest != NULL && tail_ok(rest)) {
 			return (int)i;
 		}
 	}
@@ -189,12 +215,14 @@ static int name_find(const char *text)
 }
 
 /* usageType alone is not reliable: the B200 slice for spot says OnDemand. False: neither. */
-static bool usage_read(const json_t *sku, const char *text, bool *ret_spot)
+static bool usage_read(const json_t *sku, const char *text, enum gcp_sale *ret)
 {
 	const char *usage =
 	    json_string_value(json_object_get(json_object_get(sku, "category"), "usageType"));
 
-	*ret_spot = str_same(usage, "Preemptible") || strstr(text, "Preemptible") != NULL;
+	*ret = str_same(usage, "Preemptible") || strstr(text, "Preemptible") != NULL ? GCP_SPOT
+	    : strstr(text, DWS) != NULL                                              ? GCP_FLEX
+										     : GCP_STANDARD;
 	return str_same(usage, "Preemptible") || str_same(usage, "OnDemand");
 }
 
@@ -228,7 +256,7 @@ static void part_add(struct gcp_skus *s, struct arena *a, const struct part_pric
 	for (size_t i = 0; i < s->n; i++) {
 		struct part_price *old = &s->items[i];
 
-		if (old->part != new->part || old->spot != new->spot ||
+		if (old->part != new->part || old->sale != new->sale ||
 		    strcmp(old->region, new->region) != 0) {
 			continue;
 		}
@@ -259,7 +287,7 @@ bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_
 		return true;
 	}
 	at = text_is_decoy(text) ? -1 : name_find(text);
-	if (at < 0 || !usage_read(sku, text, &p.spot) ||
+	if (at < 0 || !usage_read(sku, text, &p.sale) ||
 	    !rate_read(sku, names[at].unit, now_us, &p.nanos, &p.effective_us)) {
 		return true;
 	}
@@ -278,16 +306,26 @@ bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_
 /* ---- composing ------------------------------------------------------------------------------- */
 
 static const struct part_price *part_find(const struct gcp_skus *s, enum part part,
-    const char *region, bool spot)
+    const char *region, enum gcp_sale sale)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct part_price *p = &s->items[i];
 
-		if (p->part == part && p->spot == spot && strcmp(p->region, region) == 0) {
+		if (p->part == part && p->sale == sale && strcmp(p->region, region) == 0) {
 			return p;
 		}
 	}
 	return NULL;
+}
+
+/* A part beside the GPUs. Flex-start has a price of its own for only some: the list price of the
+ * others does not promise too much. */
+static const struct part_price *part_beside(const struct gcp_skus *s, enum part part,
+    const char *region, enum gcp_sale sale)
+{
+	const struct part_price *p = part_find(s, part, region, sale);
+
+	return p != NULL || sale != GCP_FLEX ? p : part_find(s, part, region, GCP_STANDARD);
 }
 
 /* A sum of amount/divisor x price, exact: nano-dollars over MiB and hours of a month. */
@@ -311,19 +349,19 @@ static void sum_add(struct sum *s, const struct part_price *p, int64_t amount, i
 }
 
 static void sum_ssd(struct sum *s, const struct gcp_skus *skus, enum part family, int32_t ssds,
-    const char *region, bool spot)
+    const char *region, enum gcp_sale sale)
 {
 	const struct part_price *p =
-	    family != NO_PART ? part_find(skus, family, region, spot) : NULL;
+	    family != NO_PART ? part_find(skus, family, region, sale) : NULL;
 
 	if (p == NULL) {
-		p = part_find(skus, LOCAL_SSD, region, spot);
+		p = part_beside(skus, LOCAL_SSD, region, sale);
 	}
 	sum_add(s, p, (int64_t)ssds * SSD_GIB, HOURS_MONTH);
 }
 
 bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const char *region,
-    bool spot, int64_t *ret_micros, int64_t *ret_effective_us)
+    enum gcp_sale sale, int64_t *ret_micros, int64_t *ret_effective_us)
 {
 	struct sum sum = { 0 };
 	wide micros;
@@ -334,15 +372,15 @@ bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const
 			!str_same(t->accelerator, machines[i].attached))) {
 			continue;
 		}
-		sum_add(&sum, part_find(s, machines[i].gpu, region, spot),
+		sum_add(&sum, part_find(s, machines[i].gpu, region, sale),
 		    t->shape.gpu_milli / 1000, 1);
 		if (machines[i].core != NO_PART) {
-			sum_add(&sum, part_find(s, machines[i].core, region, spot), t->shape.vcpus,
-			    1);
-			sum_add(&sum, part_find(s, machines[i].ram, region, spot), t->shape.mem_mib,
-			    1024);
+			sum_add(&sum, part_beside(s, machines[i].core, region, sale),
+			    t->shape.vcpus, 1);
+			sum_add(&sum, part_beside(s, machines[i].ram, region, sale),
+			    t->shape.mem_mib, 1024);
 			if (t->ssds > 0) {
-				sum_ssd(&sum, s, machines[i].family_ssd, t->ssds, region, spot);
+				sum_ssd(&sum, s, machines[i].family_ssd, t->ssds, region, sale);
 			}
 		}
 		if (sum.missing || sum.total <= 0) {

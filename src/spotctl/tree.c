@@ -15,7 +15,7 @@ static const struct ctl_opt market_opts[] = {
 	{ "region", 'r', "NAME", "only this region", "region" },
 	{ "zone", 0, "ID", "only this zone", "zone" },
 	{ "type", 't', "NAME", "only this instance type", "instance_type" },
-	{ "market", 'm', "MARKET", "spot, on_demand, reserved or interruptible", "market" },
+	{ "market", 'm', "MARKET", "spot, on_demand, reserved, interruptible or flex_start", "market" },
 	{ "state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state" },
 	{ "max", 0, "USD", "maximum price per hour", "max_usd" },
 	{ "limit", 'n', "N", LIMIT_HELP, NULL }, END
@@ -27,7 +27,7 @@ static const struct ctl_opt price_opts[] = {
 	{ "region", 'r', "NAME", "only this region", "region" },
 	{ "zone", 0, "ID", "only this zone", "zone" },
 	{ "type", 't', "NAME", "only this instance type", "instance_type" },
-	{ "market", 'm', "MARKET", "spot, on_demand, reserved or interruptible", "market" },
+	{ "market", 'm', "MARKET", "spot, on_demand, reserved, interruptible or flex_start", "market" },
 	{ "state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state" },
 	{ "max", 0, "USD", "maximum price per hour", "max_usd" },
 	{ "cheapest", 0, NULL,

@@ -15,7 +15,7 @@ static const char *setting_value(struct live *v, const char *key)
 	if (strcmp(key, "credentials") == 0) {
 		return live_text(v, "credentials/gcp/key_file");
 	}
-	if (strcmp(key, "reservations") == 0) {
+	if (strcmp(key, "reservations") == 0 || strcmp(key, "flex_start") == 0) {
 		return "on";
 	}
 	return strcmp(key, "regions") == 0 ? "us-central1,us-east4" : NULL;
@@ -173,8 +173,58 @@ static void a_reservation_is_a_pool_and_is_used(struct live *v)
 		a.key.zone, a.key.instance_type)));
 }
 
+static struct spot_instance state_await(struct live *v, const struct spot_instance *x,
+    enum spot_instance_state state)
+{
+	struct spot_describe d = { .region = x->key.region, .refs = &x->ref, .refs_n = 1 };
+
+	for (int i = 0; i < 1000; i++) {
+		live_ok(v, CALL_DESCRIBE, &d);
+		assert_int_equal(d.n, 1);
+		if (d.found[0].state == state) {
+			break;
+		}
+		live_pause(v, 10000);
+	}
+	assert_int_equal(d.found[0].state, state);
+	return d.found[0];
+}
+
+/* Flex-start: accepted at once, then in the queue until there is capacity; its end is told. */
+static void an_order_waits_for_its_machine(struct live *v)
+{
+	struct spot_launch a = live_launch(v);
+	struct spot_notices n = { .region = "", .instances = &a.instance, .instances_n = 1 };
+	struct spot_pools pools = { .region = "" };
+	size_t found = 0;
+
+	json_decref(live_control(v, "/gcp/config", "{\"flex_queue_ms\":-1}"));
+	a.key.market = SPOT_MARKET_FLEX_START;
+	live_ok(v, CALL_POOLS, &pools);
+	for (size_t i = 0; i < pools.n; i++) {
+		found += pools.pools[i].key.market == SPOT_MARKET_FLEX_START;
+	}
+	assert_true(found > 0);
+	live_ok(v, CALL_LAUNCH, &a);
+	assert_int_equal(a.instance.state, SPOT_INSTANCE_QUEUED);
+	(void)state_await(v, &a.instance, SPOT_INSTANCE_QUEUED);
+	a.instance.install = LIVE_INSTALL;
+	live_ok(v, CALL_NOTICES, &n);
+	assert_int_equal(n.n, 0);
+	json_decref(live_control(v, "/gcp/config", "{\"flex_queue_ms\":0}"));
+	assert_int_equal(state_await(v, &a.instance, SPOT_INSTANCE_RUNNING).key.market,
+	    SPOT_MARKET_FLEX_START);
+	n = (struct spot_notices){ .region = "", .instances = &a.instance, .instances_n = 1 };
+	live_ok(v, CALL_NOTICES, &n);
+	assert_int_equal(n.n, 1);
+	assert_int_equal(n.notices[0].kind, SPOT_NOTICE_EXPIRY);
+	assert_true(llabs(n.notices[0].deadline_us - loop_wall_us(v->loop) -
+			INT64_C(168) * SPOT_US_PER_HOUR) < 60000000);
+}
+
 static const struct live_case own[] = {
 	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
+	{ "an_order_waits_for_its_machine", an_order_waits_for_its_machine },
 	{ "many_are_described_by_the_list_of_their_zone",
 	    many_are_described_by_the_list_of_their_zone },
 	{ NULL, NULL },

@@ -70,7 +70,8 @@ struct spot_launch live_launch(struct live *v)
 static bool is_live(const struct spot_instance *x)
 {
 	return !x->leftover &&
-	    (x->state == SPOT_INSTANCE_PENDING || x->state == SPOT_INSTANCE_RUNNING);
+	    (x->state == SPOT_INSTANCE_QUEUED || x->state == SPOT_INSTANCE_PENDING ||
+		x->state == SPOT_INSTANCE_RUNNING);
 }
 
 size_t live_find(struct live *v, const struct spot_launch *a)

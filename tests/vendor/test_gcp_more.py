@@ -24,6 +24,47 @@ class More(Base):
         return self.instances.get(**self.at(name))
 
 
+class FlexStart(More):
+    """By the pages about Flex-start VMs and the life of an instance."""
+
+    def order(self, name, wait_s=7200, run_s=86400, type='g2-standard-4', affinity='NO_RESERVATION', action='DELETE'):
+        body = self.body(name, type, spot=False, reservation_affinity=compute_v1.ReservationAffinity(consume_reservation_type=affinity),
+                         params=compute_v1.InstanceParams(request_valid_for_duration=compute_v1.Duration(seconds=wait_s)))
+        body.scheduling.provisioning_model, body.scheduling.instance_termination_action = 'FLEX_START', action
+        body.scheduling.max_run_duration = compute_v1.Duration(seconds=run_s)
+        return self.instances.insert_unary(compute_v1.InsertInstanceRequest(project=self.project, zone=ZONE, instance_resource=body))
+
+    def test_an_order_waits_runs_and_is_deleted_at_its_end(self):
+        self.config(flex_queue_ms=-1)
+        op = self.order('flex-1')
+        vm = self.get('flex-1')
+        self.assertEqual((vm.status, vm.scheduling.provisioning_model), ('PENDING', 'FLEX_START'))
+        self.assertNotEqual(op.status, compute_v1.Operation.Status.DONE)
+        self.config(flex_queue_ms=0)
+        self.sim.wait('running', token='flex-1')
+        self.assertEqual(list(self.done(op).error.errors), [])
+        vm = self.get('flex-1')
+        self.assertEqual(vm.status, 'RUNNING')
+        self.assertGreater(vm.resource_status.scheduling.termination_timestamp, vm.last_start_timestamp)
+        self.config(flex_run_ms=1)
+        self.sim.wait('terminated', token='flex-1')
+        self.config(flex_run_ms=0)
+        with self.assertRaises(exceptions.NotFound):
+            self.get('flex-1')
+
+    def test_a_wait_that_ends_deletes_the_vm(self):
+        self.config(flex_queue_ms=-1, flex_wait_ms=1)
+        op = self.done(self.order('flex-2'))
+        self.assertEqual(op.error.errors[0].code, 'ZONE_RESOURCE_POOL_EXHAUSTED')
+        self.sim.wait('terminated', token='flex-2')
+        self.config(flex_queue_ms=0, flex_wait_ms=0)
+
+    def test_what_the_pages_forbid_is_refused(self):
+        for more in ({'wait_s': 89}, {'wait_s': 7201}, {'run_s': 599}, {'run_s': 604801}, {'affinity': 'ANY_RESERVATION'}, {'action': ''}):
+            with self.assertRaises(exceptions.BadRequest, msg=more):
+                self.order('flex-3', **more)
+
+
 class Power(More):
     def test_stop_and_start(self):
         self.launch('stop-1', spot=False)

@@ -27,7 +27,7 @@ bool market_filter_read(struct areq *q, struct market_filter *f)
 	}
 	if (market && f->market == SPOT_MARKET_NONE) {
 		areq_fail_field(q, "market",
-		    "must be 'spot', 'on_demand', 'reserved' or 'interruptible'");
+		    "must be 'spot', 'on_demand', 'reserved', 'interruptible' or 'flex_start'");
 		return false;
 	}
 	if (f->state && price_state_parse(f->state) == PRICE_NONE) {

@@ -66,6 +66,14 @@ static bool spot_sold(const struct place_market *m, const struct job_spec *s)
 	return false;
 }
 
+/* A deadline may not allow the wait in a queue. A gang would pay for the machines that came first.
+ * A job that runs has a machine already. */
+static bool queue_suits(const struct job_facts *f)
+{
+	return f->nodes < 2 && f->deadline_us == 0 &&
+	    (f->state == JOB_NONE || f->state == JOB_QUEUED);
+}
+
 static void job_fill(const struct place_in *in, const struct job_facts *f, struct job_spec *spec,
     struct rank_job *ret)
 {
@@ -77,6 +85,7 @@ static void job_fill(const struct place_in *in, const struct job_facts *f, struc
 		.checkpoint_bytes = f->checkpoint_bytes,
 		.spot_allowed = market_asked(spec, true) && spot_sold(in->market, spec),
 		.on_demand_allowed = market_asked(spec, false),
+		.queue_allowed = queue_suits(f),
 		.restart_us = f->restart_us,
 		.nodes = f->nodes,
 		.deadline_us = f->deadline_us,
@@ -149,13 +158,15 @@ static const struct score *in_time(const struct place_in *in, const struct job_f
 
 void placement_count(const struct place_in *in, const struct job_facts *f, struct placing *p)
 {
-	p->spot = p->on_demand = p->reserved = NULL;
+	p->spot = p->on_demand = p->reserved = p->queued = NULL;
 	p->spot_n = p->on_demand_n = 0;
 	for (size_t i = 0; i < p->usable; i++) {
 		if (spot_market_reclaims(p->scores[i].offer->market)) {
 			p->spot = p->spot_n++ == 0 ? &p->scores[i] : p->spot;
 		} else if (p->scores[i].offer->market == SPOT_MARKET_ON_DEMAND) {
 			p->on_demand = p->on_demand_n++ == 0 ? &p->scores[i] : p->on_demand;
+		} else if (p->scores[i].offer->market == SPOT_MARKET_FLEX_START) {
+			p->queued = p->queued == NULL ? &p->scores[i] : p->queued;
 		} else if (p->reserved == NULL) {
 			p->reserved = &p->scores[i];
 		}

@@ -90,6 +90,7 @@ struct placing {
 	size_t usable;
 	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
 	const struct score *reserved; /* the same: capacity that is paid for already */
+	const struct score *queued; /* the same: a machine that waits in the provider's queue */
 	size_t spot_n, on_demand_n, spot_cooling;
 	size_t dear; /* taken out since its budget does not pay for a start there */
 	bool late; /* the deadline has passed, and the job is to be done as soon as may be */

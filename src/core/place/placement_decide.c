@@ -113,10 +113,36 @@ enum place_next placement_begin(const struct place_in *in, const struct job_fact
 
 /* ---- by patience ----------------------------------------------------------------------------- */
 
+/*
+ * A queued machine comes within the wait that its provider was given, or not at all. Its launch is
+ * an attempt like any other. A wait that runs out is a refusal: the pool cools, and the job goes
+ * elsewhere. So the wait costs time only. A job begins one within its patience; later it takes what
+ * is there, if anything is.
+ */
+static const struct score *queued_best(const struct place_in *in, const struct job_facts *f,
+    const struct placing *p)
+{
+	int64_t most =
+	    placement_patience_us(in->policy, p->spec) + placement_changeover_us(in->policy, f);
+	bool patient = f->queued_us == 0 || in->now_us - f->queued_us <= most;
+
+	return patient || (p->on_demand == NULL && p->spot == NULL) ? p->queued : NULL;
+}
+
+/* The cheaper of on demand and a queued machine: neither is taken back. */
+static const struct score *steady_best(const struct place_in *in, const struct job_facts *f,
+    const struct placing *p)
+{
+	const struct score *q = queued_best(in, f, p), *d = p->on_demand;
+
+	return q != NULL && (d == NULL || q->total_micros < d->total_micros) ? q : d;
+}
+
 static enum supply_choice patience_ask(const struct place_in *in, const struct job_facts *f,
     const struct placing *p, struct place_choice *ret)
 {
 	struct supply_policy policy = in->policy->supply;
+	const struct score *steady = steady_best(in, f, p);
 
 	policy.changeover_us = placement_changeover_us(in->policy, f);
 	policy.patience_us = placement_patience_us(in->policy, p->spec);
@@ -124,17 +150,17 @@ static enum supply_choice patience_ask(const struct place_in *in, const struct j
 	    &(struct supply_in){ .now_us = in->now_us,
 		.queued_us = f->queued_us,
 		.deadline_us = f->deadline_us,
-		.work_left_us = p->on_demand != NULL
-		    ? (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR)
-		    : 0,
+		.work_left_us =
+		    steady != NULL ? (int64_t)(steady->hours * (double)SPOT_US_PER_HOUR) : 0,
 		.spot_usable = p->spot_n,
-		.on_demand_usable = p->on_demand_n,
+		.on_demand_usable =
+		    p->on_demand_n + (steady != NULL && steady == p->queued ? 1 : 0),
 		.spot_refused = p->spot_cooling,
 		.spot_allowed = p->job.spot_allowed,
 		.on_demand_allowed = p->job.on_demand_allowed,
 		.spot_tight = p->spot != NULL && placement_easy(in->market, p) == NULL,
 		.spot_best_micros = p->spot != NULL ? p->spot->total_micros : 0,
-		.on_demand_best_micros = p->on_demand != NULL ? p->on_demand->total_micros : 0 },
+		.on_demand_best_micros = steady != NULL ? steady->total_micros : 0 },
 	    &policy, &ret->why, &ret->until_us);
 }
 
@@ -149,7 +175,12 @@ void placement_patiently(const struct place_in *in, const struct job_facts *f,
 		choice_take(ret, p->spot, "place", lent_words(in, p->spot->offer, ret->why));
 		break;
 	case SUPPLY_ON_DEMAND:
-		choice_take(ret, p->on_demand, fails_over ? "failover" : "place", ret->why);
+		choice_take(ret, steady_best(in, f, p), fails_over ? "failover" : "place",
+		    ret->why);
+		if (ret->score == p->queued) {
+			ret->why = arena_printf(in->arena,
+			    "%s; a queued machine costs less than one on demand", ret->why);
+		}
 		break;
 	case SUPPLY_WAIT:
 		break;
@@ -215,8 +246,7 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 	if (p->late) {
 		return "the deadline has passed: the job goes where it is done first";
 	}
-	if (!spot_market_reclaims(chosen->offer->market) &&
-	    chosen->offer->market != SPOT_MARKET_ON_DEMAND) {
+	if (chosen->offer->market == SPOT_MARKET_RESERVED) {
 		return "a reservation is paid for already";
 	}
 	if (f->deadline_us != 0 && first->hours > within) {
@@ -227,7 +257,7 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 	    !rank_suits_deadline(first, p->on_demand, within)) {
 		return slow_words(in, first, p->on_demand);
 	}
-	if (chosen->offer->market == SPOT_MARKET_ON_DEMAND &&
+	if (!spot_market_reclaims(chosen->offer->market) &&
 	    spot_market_reclaims(first->offer->market)) {
 		return f->deadline_us != 0
 		    ? "spot is no longer safe for the deadline"

@@ -201,6 +201,9 @@ static enum refusal offer_refused_for(struct rank_ctx *c, struct arena *a, const
 	if (o->market == SPOT_MARKET_ON_DEMAND && !c->job.on_demand_allowed) {
 		return REFUSED_ON_DEMAND;
 	}
+	if (o->market == SPOT_MARKET_FLEX_START && !c->job.queue_allowed) {
+		return REFUSED_QUEUE;
+	}
 	if (o->price_state == PRICE_IMPLAUSIBLE) {
 		return REFUSED_IMPLAUSIBLE;
 	}
@@ -243,6 +246,9 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 		return "spot is not allowed for this job";
 	case REFUSED_ON_DEMAND:
 		return "on-demand is not allowed for this job";
+	case REFUSED_QUEUE:
+		return "its machines come from a queue: only jobs of one node take them, without "
+		       "a deadline";
 	case REFUSED_IMPLAUSIBLE:
 		return "its price is implausible";
 	case REFUSED_ASK:

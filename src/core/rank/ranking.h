@@ -76,6 +76,8 @@ struct rank_job { /* the current knowledge about the job */
 	int64_t checkpoint_bytes; /* measured or declared; 0 = unknown */
 	const char *at_provider, *at_region; /* place of its checkpoint; NULL = none yet */
 	bool spot_allowed, on_demand_allowed;
+	/* it may wait in a provider's queue for its machine (market flex_start) */
+	bool queue_allowed;
 	/* measured: launch to running, without the wait for capacity; 0 = unknown */
 	int64_t restart_us;
 	const struct gpu_rate *rates; /* measured; rates_n 0 = unknown */
@@ -170,6 +172,7 @@ enum refusal {
 	REFUSED_NOT = 0,
 	REFUSED_SPOT,
 	REFUSED_ON_DEMAND,
+	REFUSED_QUEUE,
 	REFUSED_IMPLAUSIBLE,
 	REFUSED_ASK,
 	REFUSED_COOLING,

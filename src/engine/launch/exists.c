@@ -21,6 +21,7 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 			.ref = list[i].ref,
 			.spot_request = list[i].spot_request == NULL ? "" : list[i].spot_request,
 			.ip = list[i].ip == NULL ? "" : list[i].ip,
+			.queued = list[i].state == SPOT_INSTANCE_QUEUED,
 		};
 	}
 	ACT_WRITE(a, engine_node_exists,

@@ -105,7 +105,8 @@ const char *instance_state(const struct spot_instance *i)
 
 const char *instance_reason(struct arena *a, const struct spot_instance *i)
 {
-	if (i->state == SPOT_INSTANCE_RUNNING || i->state == SPOT_INSTANCE_PENDING) {
+	if (i->state == SPOT_INSTANCE_RUNNING || i->state == SPOT_INSTANCE_PENDING ||
+	    i->state == SPOT_INSTANCE_QUEUED) {
 		return "";
 	}
 	return arena_printf(a, "%s %s", i->raw_state == NULL ? "" : i->raw_state,
@@ -273,7 +274,7 @@ static size_t ends_changed(const struct asking *k, struct q_engine_notice_add_no
 	size_t n = 0;
 
 	for (size_t r = 0; r < k->n; r++) {
-		int64_t ends = spot_market_reserves(k->rows[r].market)
+		int64_t ends = spot_market_ends(k->rows[r].market)
 		    ? end_told(&k->notices, k->rows[r].ref)
 		    : 0;
 

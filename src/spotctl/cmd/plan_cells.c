@@ -179,6 +179,7 @@ static const char *market_cell(const char *market)
 	return strcmp(market, "on_demand") == 0    ? "demand"
 	    : strcmp(market, "reserved") == 0      ? "paid"
 	    : strcmp(market, "interruptible") == 0 ? "lent"
+	    : strcmp(market, "flex_start") == 0    ? "queue"
 						   : market;
 }
 

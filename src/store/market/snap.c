@@ -11,6 +11,12 @@ struct quota_use {
 	int64_t machines, vcpus, gpus;
 };
 
+/* Queued machines use up the quota of spot machines (Google). */
+static enum spot_market quota_market(enum spot_market m)
+{
+	return m == SPOT_MARKET_FLEX_START ? SPOT_MARKET_SPOT : m;
+}
+
 static bool use_same(const void *value, const void *key)
 {
 	const struct quota_use *a = value, *b = key;
@@ -32,7 +38,7 @@ static struct quota_use use_of(const struct offer *o, bool wide)
 	return (struct quota_use){ .provider = o->provider,
 		.region = wide ? NULL : o->region,
 		.class = o->quota_class,
-		.market = o->market };
+		.market = quota_market(o->market) };
 }
 
 static void use_add(struct map *uses, struct arena *a, const struct pool_row *w, bool wide)
@@ -202,8 +208,9 @@ void market_count(struct market_snap *s, const struct offer *o, int64_t machines
 	for (size_t i = 0; i < s->n; i++) {
 		struct offer *x = &s->offers[i];
 
-		if (x->has_quota && x->market == o->market && name_same(x->provider, o->provider) &&
-		    name_same(x->region, o->region) && name_same(x->quota_class, o->quota_class)) {
+		if (x->has_quota && quota_market(x->market) == quota_market(o->market) &&
+		    name_same(x->provider, o->provider) && name_same(x->region, o->region) &&
+		    name_same(x->quota_class, o->quota_class)) {
 			x->quota_used += took;
 		}
 	}

@@ -79,7 +79,8 @@ struct gcp_disk {
 struct gcp_vm {
 	bool exists; /* answered for: a stopped or preempted VM may still exist */
 	bool spot, stop_at_end, notice_two, undeletable;
-	int64_t max_run_us, notice_extra_us;
+	bool flex, queued; /* flex-start: still without a machine */
+	int64_t max_run_us, notice_extra_us, wait_us;
 	unsigned label_version, metadata_version, tags_version;
 	json_t *scheduling, *metadata, *tags, *accounts, *nics, *accelerators, *affinity;
 	char *reservation; /* that it uses up; NULL = none */
@@ -89,7 +90,7 @@ struct gcp_vm {
 	struct gcp_hang *hangs;
 	unsigned etag; /* changes with every value of the metadata */
 	char *maintenance;
-	struct loop_timer expiry;
+	struct loop_timer expiry, queue;
 	struct inst *inst;
 };
 struct gcp_quota {
@@ -125,6 +126,8 @@ struct gcp {
 	int64_t rate_per_min;
 	int64_t wait_us;
 	int64_t keep_bytes; /* of each chunk of an upload; 0 = all */
+	/* gcp_flex.c: until capacity comes, -1 = never; wait and run in place of theirs, 0 = not */
+	int64_t flex_queue_us, flex_expire_us, flex_run_us;
 };
 
 /* One request, routed. arg[] are the path's variable segments, decoded. */
@@ -267,7 +270,7 @@ struct gcp_want {
 	const struct gcp_type *type;
 	struct pool *pool;
 	enum side side;
-	bool spot;
+	bool spot, flex;
 	const json_t *props; /* Instance or InstanceProperties */
 	const struct gcp_reserved *reserved; /* that is used up; NULL = none */
 	const char *policy; /* of placement; NULL = none */
@@ -281,6 +284,13 @@ void gcp_reserved_aggregated(struct gcp_call *c);
 /* POST /gcp/reservation */
 json_t *gcp_reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
 void gcp_reserved_free(struct sim *s);
+
+/* gcp_flex.c. check: false: answered. */
+bool gcp_flex_check(struct gcp_call *c, struct gcp_want *w);
+void gcp_flex_order(struct gcp_call *c, const struct gcp_want *w, struct inst *i);
+void gcp_flex_ended(struct inst *i); /* it is deleted, or its run is over */
+void gcp_flex_changed(struct sim *s);
+const char *gcp_flex_ends(const struct inst *i, struct arena *a); /* NULL: it has no end yet */
 
 /* gcp_policy.c. take: by resourcePolicies; false: answered. */
 bool gcp_policy_take(struct gcp_call *c, struct gcp_want *w);

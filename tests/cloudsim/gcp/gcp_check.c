@@ -406,10 +406,10 @@ bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where)
 	if (!check_machine(c, w, w->zone->name) || !check_scheduling(c, w)) {
 		return false;
 	}
-	if (!gcp_reserved_take(c, w) || !gcp_policy_take(c, w)) {
+	if (!gcp_flex_check(c, w) || !gcp_reserved_take(c, w) || !gcp_policy_take(c, w)) {
 		return false;
 	}
-	if (!w->spot && !w->reserved &&
+	if (!w->spot && !w->reserved && !w->flex &&
 	    (spot_only(w->machine) || !w->pool->price[SIDE_ON_DEMAND].sold)) {
 		return invalid_fail(c, "scheduling.provisioningModel", "STANDARD",
 		    arena_printf(c->a,

@@ -71,7 +71,8 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUS
     struct spot_err *err)
 {
 	static const char *const known[] = { "advice_v1", "advice_v1_spot", "notice_field",
-		"rate_per_min", "wait_ms", "unreachable", "keep_bytes", NULL };
+		"rate_per_min", "wait_ms", "unreachable", "keep_bytes", "flex_queue_ms",
+		"flex_wait_ms", "flex_run_ms", NULL };
 	struct gcp *g = s->gcp;
 	const char *zone;
 
@@ -85,6 +86,10 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUS
 	g->rate_per_min = json_i64(doc, "rate_per_min", g->rate_per_min, err);
 	g->wait_us = json_i64(doc, "wait_ms", g->wait_us / 1000, err) * 1000;
 	g->keep_bytes = json_i64(doc, "keep_bytes", g->keep_bytes, err);
+	g->flex_queue_us = json_i64(doc, "flex_queue_ms", g->flex_queue_us / 1000, err) * 1000;
+	g->flex_expire_us = json_i64(doc, "flex_wait_ms", g->flex_expire_us / 1000, err) * 1000;
+	g->flex_run_us = json_i64(doc, "flex_run_ms", g->flex_run_us / 1000, err) * 1000;
+	gcp_flex_changed(s);
 	zone = json_str(doc, "unreachable", NULL, err); /* pattern of zones; "" = none */
 	for (size_t k = 0; zone && k < g->zones_n; k++) {
 		g->zones[k].unreachable = *zone && glob_match(zone, g->zones[k].zone->name);
@@ -129,11 +134,14 @@ static const struct control_call gcp_calls[] = {
 	{ "POST", "/gcp/config",
 	    "{\"advice_v1\": true, \"advice_v1_spot\": true, \"notice_field\": true, "
 	    "\"rate_per_min\": N, \"wait_ms\": MS, "
-	    "\"unreachable\": PATTERN, \"keep_bytes\": N}",
+	    "\"unreachable\": PATTERN, \"keep_bytes\": N, \"flex_queue_ms\": MS, "
+	    "\"flex_wait_ms\": MS, \"flex_run_ms\": MS}",
 	    "{}",
 	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is the "
 	    "hold of operations.wait. unreachable names zones that do not answer. An upload keeps "
-	    "keep_bytes of each chunk, 0 = all.",
+	    "keep_bytes of each chunk, 0 = all. A flex-start VM waits flex_queue_ms for its "
+	    "capacity; below 0 none comes. flex_wait_ms and flex_run_ms replace its "
+	    "requestValidForDuration and maxRunDuration, 0 = not.",
 	    set_config, NULL },
 	{ "POST", "/gcp/credentials",
 	    "{\"action\": \"expire\" | \"rotate\" | \"token\", \"scopes\": TEXT, \"seconds\": "

@@ -62,6 +62,10 @@ json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http, con
 	int64_t limit;
 	const char *region, *metric;
 
+	/* An order that may wait is taken: capacity and quota may come. */
+	if (w->flex) {
+		return NULL;
+	}
 	/* No page names the code of a full reservation. */
 	if (w->reserved) {
 		*ret_http = 503;
@@ -231,7 +235,11 @@ struct inst *gcp_vm_make(struct gcp_call *c, const struct gcp_want *w, struct gc
 	gcp_vm(i)->insert_op = op;
 	free(op->target_id);
 	op->target_id = dup_text(i->id);
-	inst_start(i);
+	if (w->flex) {
+		gcp_flex_order(c, w, i);
+	} else {
+		inst_start(i);
+	}
 	return i;
 }
 
@@ -297,6 +305,8 @@ void gcp_insert(struct gcp_call *c)
 		books_launch(c->sim, CLOUD_GCP, w.name, w.zone->name, request, w.pool, w.side, NULL,
 		    &i, 1, false);
 	}
-	gcp_op_after(op, c->sim->conf.boot_us / 2, NULL);
+	if (error || !w.flex) {
+		gcp_op_after(op, c->sim->conf.boot_us / 2, NULL);
+	}
 	gcp_reply(c, gcp_op_json(op, c->a));
 }

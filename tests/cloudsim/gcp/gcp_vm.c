@@ -30,6 +30,9 @@ const char *gcp_vm_status(const struct inst *i)
 {
 	switch (i->state) {
 	case INST_PENDING:
+		if (gcp_vm(i)->queued) {
+			return "PENDING";
+		}
 		return sim_wall(i->sim) - i->launched_us < i->sim->conf.boot_us / 2 ? "PROVISIONING"
 										    : "STAGING";
 	case INST_RUNNING:
@@ -181,6 +184,11 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 			gcp_link(a, "regions/%s/resourcePolicies/%s", i->pool->region->name,
 			    v->policy)));
 	}
+	if (gcp_flex_ends(i, a)) {
+		json_object_set_new(o, "resourceStatus",
+		    json_pack("{s:{s:s}}", "scheduling", "terminationTimestamp",
+			gcp_flex_ends(i, a)));
+	}
 	put_labels(o, i);
 	if (v->accounts) {
 		json_object_set(o, "serviceAccounts", v->accounts);
@@ -239,6 +247,7 @@ static void insert_fails(struct inst *i)
 
 static void vm_shutting(struct inst *i)
 {
+	gcp_flex_ended(i);
 	if (str_same(i->ended_by, "reclaim") || str_same(i->ended_by, "price")) {
 		gcp_op_done(event_op(i, "compute.instances.preempted", "Instance was preempted."));
 		insert_fails(i);
@@ -268,6 +277,7 @@ void gcp_event(struct inst *i, const char *type)
 	if (str_same(type, "unmade")) { /* its operation ends well */
 		gcp_vm(i)->exists = false;
 		loop_timer_stop(&gcp_vm(i)->expiry);
+		gcp_flex_ended(i);
 		gcp_disks_unmade(i);
 		gcp_imds_forget(i);
 	} else if (str_same(type, "shutting_down")) {
@@ -290,6 +300,9 @@ void gcp_inst_free(struct inst *i)
 		return;
 	}
 	loop_timer_stop(&v->expiry);
+	if (v->flex) {
+		loop_timer_stop(&v->queue);
+	}
 	gcp_imds_forget(i);
 	json_decref(v->scheduling);
 	json_decref(v->metadata);

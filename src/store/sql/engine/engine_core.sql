@@ -112,7 +112,7 @@ WITH n AS (
 		CASE WHEN $4 = 'BOOT_TIMEOUT' THEN 'boot_timeout' WHEN $6 IN ('reclaimed', 'refused') THEN $6 WHEN $6 = 'identity' THEN 'denied'
 			WHEN $4 = 'VANISHED' THEN 'lost' WHEN $6 = 'broken' OR x.provider_state LIKE 'failed%' THEN 'broken' ELSE 'silent' END AS kind,
 		greatest(l.from_us, least(CASE WHEN $4 = 'VANISHED' OR $6 = 'lost' THEN greatest(x.last_seen_us, x.ready_us) END,
-			CASE WHEN x.provider_state NOT IN ('', 'pending', 'running', 'odd') THEN x.provider_since_us END)) AS over_us
+			CASE WHEN x.provider_state NOT IN ('', 'pending', 'running', 'odd', 'queued') THEN x.provider_since_us END)) AS over_us
 	FROM n JOIN node x ON x.id = n.id LEFT JOIN led l ON l.epoch = $9 LEFT JOIN LATERAL node_serves(x) s ON true
 	WHERE $4 IN ('VANISHED', 'BROKEN', 'BOOT_TIMEOUT')
 ), v AS (

@@ -24,7 +24,7 @@
 WITH w AS MATERIALIZED (
 	SELECT n.id, n.pool_id, n.price_cap_micros, n.gang_id, n.gang_call, n.gang_rank, n.set_id,
 		n.set_want, p.provider, s.most, n.launch_sent_us IS NULL AND n.gang_id IS NULL
-			AND p.market NOT IN ('reserved', 'interruptible')
+			AND p.market NOT IN ('reserved', 'interruptible', 'flex_start')
 			AND s.most IS NOT NULL AS equal
 	FROM node n JOIN pool p ON p.id = n.pool_id
 		LEFT JOIN unnest($3, $4) s (provider, most) ON s.provider = p.provider
@@ -144,34 +144,36 @@ WITH m AS MATERIALIZED (
 SELECT id, token, name, job_id FROM n ORDER BY id
 
 -- Stores the provider's refs: from the launch call's reply, late or not, or from a look-up. Not
--- fenced: it is a fact, and the state says whether it matters. Machines go to ranks, or to the rows
+-- fenced: it is a fact, and the state says whether it matters. A queued machine has no launch time
+-- until it leaves the queue (engine_watch_seen). Machines go to ranks, or to the rows
 -- of a set, in the given order. Rows beyond them never came and get the void event. If void_now is
 -- WANTED, the provider made fewer for sure: these rows leave the set as if never sent.
 -- name: engine_node_exists
 -- params: id int8, was node_state[], now node_state, event node_event, how text, machine[],
 --   at_us int8, day int4, void_event node_event, void_now node_state, token text
--- rows_in: machine (ref text, spot_request text, ip text)
+-- rows_in: machine (ref text, spot_request text, ip text, queued bool)
 -- rows: many id int8, told bool
 -- writes: yes
 WITH x AS MATERIALIZED (
 	SELECT n.id, n.state, n.gang_call, n.gang_rank FROM node n
-	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $13) r) AND n.state = ANY ($2)
+	WHERE n.id IN (SELECT r.id FROM launch_rows($1, $14) r) AND n.state = ANY ($2)
 	ORDER BY n.id FOR NO KEY UPDATE
 ), o AS (
 	SELECT x.id, x.state, CASE WHEN x.gang_call THEN x.gang_rank + 1
 		ELSE row_number() OVER (ORDER BY x.id) END AS i FROM x
 ), s AS (
-	SELECT * FROM unnest($6, $7, $8) WITH ORDINALITY s (ref, request, ip, i)
+	SELECT * FROM unnest($6, $7, $8, $9) WITH ORDINALITY s (ref, request, ip, queued, i)
 ), n AS (
-	UPDATE node SET state = CASE WHEN s.ref IS NULL THEN $12 ELSE $3 END, state_us = $9,
+	UPDATE node SET state = CASE WHEN s.ref IS NULL THEN $13 ELSE $3 END, state_us = $10,
 		why = CASE WHEN s.ref IS NULL THEN 'not among the machines of its launch' ELSE s.ref || ' ' || $5 END,
 		ref = s.ref, spot_request = coalesce(s.request, ''), ip = CASE WHEN coalesce(s.ip, '') <> '' THEN s.ip ELSE node.ip END,
-		launched_us = CASE WHEN s.ref IS NULL THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $9) END,
-		ended_us = CASE WHEN s.ref IS NULL AND $12 <> 'WANTED' THEN $9 ELSE ended_us END,
-		end_cause = CASE WHEN s.ref IS NULL AND $12 <> 'WANTED' THEN 'void' ELSE '' END,
-		launch_sent_us = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE launch_sent_us END,
-		set_id = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE set_id END,
-		set_want = CASE WHEN s.ref IS NULL AND $12 = 'WANTED' THEN NULL ELSE set_want END,
+		launched_us = CASE WHEN s.ref IS NULL OR s.queued THEN launched_us ELSE coalesce(launched_us, launch_sent_us, $10) END,
+		provider_state = CASE WHEN s.queued THEN 'queued' ELSE provider_state END,
+		ended_us = CASE WHEN s.ref IS NULL AND $13 <> 'WANTED' THEN $10 ELSE ended_us END,
+		end_cause = CASE WHEN s.ref IS NULL AND $13 <> 'WANTED' THEN 'void' ELSE '' END,
+		launch_sent_us = CASE WHEN s.ref IS NULL AND $13 = 'WANTED' THEN NULL ELSE launch_sent_us END,
+		set_id = CASE WHEN s.ref IS NULL AND $13 = 'WANTED' THEN NULL ELSE set_id END,
+		set_want = CASE WHEN s.ref IS NULL AND $13 = 'WANTED' THEN NULL ELSE set_want END,
 		claim_until_us = 0, next_act_us = 0, tries = 0, last_error = ''
 	FROM o LEFT JOIN s ON s.i = o.i WHERE node.id = o.id
 	RETURNING node.id, job_id, pool_id, o.state AS was, s.ref, node.state, why
@@ -179,15 +181,15 @@ WITH x AS MATERIALIZED (
 	DELETE FROM pool_cool USING n WHERE pool_cool.pool_id = n.pool_id AND n.ref IS NOT NULL
 		AND pool_cool.rc <> 'reclaimed' AND pool_cool.rc NOT LIKE 'late%'
 ), d AS (
-	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $10, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	INSERT INTO pool_day AS d (pool_id, day, launches) SELECT pool_id, $11, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
 	ON CONFLICT (pool_id, day) DO UPDATE SET launches = d.launches + excluded.launches
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, launches)
-	SELECT pool_id, $9 / 3600000000, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
+	SELECT pool_id, $10 / 3600000000, count(*)::int4 FROM n WHERE ref IS NOT NULL GROUP BY 1
 	ON CONFLICT (pool_id, at_hour) DO UPDATE SET launches = h.launches + excluded.launches
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
-	SELECT $9, 'node', 'n' || id, job_id, id, was, state, CASE WHEN ref IS NULL THEN $11 ELSE $4 END, why, 'engine' FROM n
+	SELECT $10, 'node', 'n' || id, job_id, id, was, state, CASE WHEN ref IS NULL THEN $12 ELSE $4 END, why, 'engine' FROM n
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 

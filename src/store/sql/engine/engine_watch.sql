@@ -27,8 +27,8 @@ WHERE n.ref IS NOT NULL AND n.state IN ('BOOTING', 'READY')
 			'failed', 'failed_no_capacity', 'failed_quota'))
 GROUP BY 1, 2
 
--- Paged: after is the last id of the previous page. save_us: how long the job of a reserved machine
--- takes to save; 0 = unknown.
+-- Paged: after is the last id of the previous page. Column save_us: how long the job of a machine
+-- takes to save, if the machine's capacity ends. 0 = unknown.
 -- Column ran: its agent enrolled, so its provider had the machine.
 -- name: engine_watch_refs
 -- params: provider text, region text, after int8, most int8
@@ -37,7 +37,8 @@ GROUP BY 1, 2
 -- writes: no
 -- lane: long
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen,
-	CASE WHEN p.market IN ('reserved', 'interruptible') THEN coalesce((SELECT c.committed_us - c.created_us
+	CASE WHEN p.market IN ('reserved', 'interruptible', 'flex_start')
+		THEN coalesce((SELECT c.committed_us - c.created_us
 		FROM node_serves(n) s JOIN job j ON j.id = s.job_id
 		JOIN checkpoint c ON c.id = j.checkpoint_id), 0) ELSE 0 END,
 	n.ready_us IS NOT NULL, n.ends_us
@@ -50,6 +51,8 @@ ORDER BY n.id LIMIT $4
 -- than once may be as young as its answer. A launch in the future stems from a clock step. It is at
 -- least as old as its state (engine_clock_settle). A row that changed since the question is newer
 -- than the answer and is asked again.
+--
+-- A machine begins its life, and so its bill and its time to boot, when it leaves the queue.
 -- name: engine_watch_seen
 -- params: node[], at_us int8, lag_us int8, fence int8, asked_us int8
 -- rows_in: node (id int8, state text, ip text, reason text)
@@ -59,6 +62,8 @@ UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 
 	provider_since_us = CASE WHEN n.provider_state = s.state THEN n.provider_since_us ELSE $5 END,
 	provider_past = CASE WHEN n.provider_state = s.state THEN n.provider_past ELSE provider_past(n.provider_past, s.state, $5, 'asked') END,
 	ip = CASE WHEN s.ip <> '' THEN s.ip ELSE n.ip END,
+	launched_us = coalesce(n.launched_us,
+		CASE WHEN s.state IN ('pending', 'running') THEN $5 END),
 	last_error = CASE WHEN s.reason <> '' THEN s.reason ELSE n.last_error END,
 	gone_seen = CASE WHEN s.state <> 'absent' THEN 0
 		WHEN CASE WHEN greatest(n.launched_us, b.at_us) > $5 THEN n.state_us ELSE greatest(n.launched_us, b.at_us, 0) END + $6 < $5
@@ -68,7 +73,7 @@ FROM unnest($1, $2, $3, $4) s (id, state, ip, reason)
 WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 	AND n.id = s.id AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.provider_since_us >= $8 AND n.provider_state <> s.state) IS NOT TRUE
-	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running') OR n.gone_seen > 0 OR n.unanswered > 0
+	AND (n.provider_state <> s.state OR s.state NOT IN ('pending', 'running', 'queued') OR n.gone_seen > 0 OR n.unanswered > 0
 		OR (n.state = 'BOOTING' AND EXISTS (SELECT FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = '' AND e.asked_us > n.provider_seen_us))
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
@@ -175,7 +180,8 @@ SELECT node_id, kind, why FROM d
 -- An agent is silent if its suspicion lasted without another message, since clocks differ and step.
 -- For at least half of that time an API must have been reachable. An API beats every beat_us; one
 -- that never beat has an earlier version. A launch in the future is as old as its node's state, so
--- a booting node gets no extra time.
+-- a booting node gets no extra time. A queued node has no agent and does not boot. Without a launch
+-- time it never left the queue, so its end is a refusal.
 -- name: engine_watch_due
 -- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow[],
 --   beat_us int8
@@ -185,14 +191,15 @@ SELECT node_id, kind, why FROM d
 -- writes: no
 -- lane: long
 SELECT n.id, n.state,
-	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
-		WHEN n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota') THEN 'BROKEN'
+	CASE WHEN node_unserved(n) OR n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota')
+			THEN 'BROKEN'
+		WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL AND coalesce(n.hw->>'gpu_fault', '') <> '' THEN 'BROKEN'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'ENROLLED'
-		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT'
-		ELSE 'BROKEN' END,
+		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT' ELSE 'BROKEN' END,
 	CASE WHEN n.provider_state IN ('gone_reclaimed', 'interrupted') THEN 'reclaimed'
-		WHEN n.state = 'BOOTING' AND n.provider_state IN ('failed_no_capacity', 'failed_quota') THEN 'refused'
+		WHEN node_unserved(n) OR (n.state = 'BOOTING'
+			AND n.provider_state IN ('failed_no_capacity', 'failed_quota')) THEN 'refused'
 		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone'
 			AND p.market IN ('spot', 'interruptible') THEN 'reclaimed'
 		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity',
@@ -204,7 +211,8 @@ SELECT n.id, n.state,
 		WHEN n.enrol_used_us IS NOT NULL AND n.state = 'BOOTING' AND n.gone_seen < 2
 			AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity', 'failed_quota') THEN ''
 		ELSE 'lost' END,
-	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted')
+	CASE WHEN node_unserved(n) THEN 'its order left the queue of the provider without a machine'
+		WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted')
 			THEN 'provider says ' || n.provider_state || ': ' || n.last_error
 		WHEN n.gone_seen >= 2 THEN 'absent from ' || n.gone_seen || ' lists of the provider in a row'
 		WHEN n.provider_state IN ('failed_no_capacity', 'failed_quota')
@@ -227,8 +235,8 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING')
 	AND (n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted', 'failed', 'failed_no_capacity',
 		'failed_quota')
 	OR (n.gone_seen >= 2 AND coalesce(n.last_seen_us, 0) < $1 - $5)
-	OR (n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL)
-	OR (n.state = 'BOOTING' AND greatest(CASE WHEN n.launched_us <= $1 THEN n.launched_us END, n.state_us) + greatest($2, coalesce(slow.us, 0)) <= $1)
+	OR (n.state = 'BOOTING' AND n.provider_state <> 'queued' AND (n.enrol_used_us IS NOT NULL
+		OR greatest(CASE WHEN n.launched_us <= $1 THEN n.launched_us END, n.state_us) + greatest($2, coalesce(slow.us, 0)) <= $1))
 	OR (n.state = 'READY' AND n.provider_state = 'running'
 		AND greatest(coalesce(n.last_seen_us, n.ready_us), $4) + $3 <= $1
 		AND n.suspect_us + $3 - $5 <= $1 AND n.suspect_seen_us IS NOT DISTINCT FROM n.last_seen_us

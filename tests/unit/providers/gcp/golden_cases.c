@@ -45,6 +45,10 @@ static const struct spot_instance reserved[] = {
 	{ .ref = VM_1, .install = "7f3a", .key = { .market = SPOT_MARKET_RESERVED } },
 };
 
+static const struct spot_instance queued[] = {
+	{ .ref = VM_1, .install = "7f3a", .key = { .market = SPOT_MARKET_FLEX_START } },
+};
+
 #define ALL .region = ""
 #define HERE .region = "us-central1"
 #define POOLS .pools = pools, .pools_n = ARRAY_LEN(pools)
@@ -69,6 +73,8 @@ static const char *const bucket[] = { "project", "spot-golden", "bucket", "ckpt-
 static const char *const beta[] = { "project", "spot-golden", "advice_version", "beta", NULL };
 static const char *const reserving[] = { "project", "spot-golden", "reservations", "on",
 	"advice_version", "off", NULL };
+static const char *const flex[] = { "project", "spot-golden", "flex_start", "on", "flex_start_wait",
+	"1h", NULL };
 static const char *const env_file[] = { "GOOGLE_APPLICATION_CREDENTIALS", "/etc/gcp.json", NULL };
 static const char *const env_home[] = { "HOME", "/home/broker", NULL };
 
@@ -110,6 +116,14 @@ static const struct golden_case cases[] = {
 	    .verb = DRIVE_LAUNCH,
 	    .settings = reserving,
 	    GOLDEN_ARGS(spot_launch, LAUNCH(RESERVED)) },
+	{ .name = "launch_flex",
+	    .verb = DRIVE_LAUNCH,
+	    .settings = flex,
+	    GOLDEN_ARGS(spot_launch, LAUNCH(FLEX_START)) },
+	{ .name = "notices_flex",
+	    .verb = DRIVE_NOTICES,
+	    .settings = flex,
+	    GOLDEN_ARGS(spot_notices, ALL, .instances = queued, .instances_n = ARRAY_LEN(queued)) },
 	{ .name = "pools_reserved",
 	    .verb = DRIVE_POOLS,
 	    .settings = reserving,

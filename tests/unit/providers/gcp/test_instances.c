@@ -155,7 +155,7 @@ static void states_are_what_they_mean_for_us(void **state)
 	static const struct {
 		const char *reply;
 		enum spot_instance_state is;
-	} cases[] = { { VM("1", "PENDING", "t"), SPOT_INSTANCE_PENDING },
+	} cases[] = { { VM("1", "PENDING", "t"), SPOT_INSTANCE_QUEUED },
 		{ VM("1", "PROVISIONING", "t"), SPOT_INSTANCE_PENDING },
 		{ VM("1", "STAGING", "t"), SPOT_INSTANCE_PENDING },
 		{ VM("1", "RUNNING", "t"), SPOT_INSTANCE_RUNNING },

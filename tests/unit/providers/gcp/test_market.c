@@ -399,6 +399,8 @@ static void settings_are_checked_and_the_key_is_named(void **state)
 		{ "endpoint", "http://sim/path" }, { "network", "a b" }, { "image", "ubuntu" },
 		{ "service_account", "me" }, { "disk_type", "PD" }, { "advice_version", "v2" },
 		{ "advice_calls", "-1" }, { "disk_gib", "1" }, { "max_run_hours", "99999" },
+		{ "flex_start", "yes" }, { "flex_start_wait", "89s" },
+		{ "flex_start_wait", "121m" }, { "flex_start_wait", "soon" },
 		{ "public_ip", "yes" }, { "preemption_notice", "1" } };
 	struct spot_err err = { 0 };
 

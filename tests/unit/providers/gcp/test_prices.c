@@ -34,11 +34,44 @@ static const char *const g2_parts[] = {
 	SKU("Nvidia L4 GPU running in Iowa", OD, "h", "0", 560040000),
 };
 
-static int64_t price_of(const struct gcp_skus *s, const struct gcp_type *t, bool spot)
+static int64_t price_for(const struct gcp_skus *s, const struct gcp_type *t, enum gcp_sale sale)
 {
 	int64_t micros = -1, since;
 
-	return gcp_price_compose(s, t, "us-central1", spot, &micros, &since) ? micros : -1;
+	return gcp_price_compose(s, t, "us-central1", sale, &micros, &since) ? micros : -1;
+}
+
+static int64_t price_of(const struct gcp_skus *s, const struct gcp_type *t, bool spot)
+{
+	return price_for(s, t, spot ? GCP_SPOT : GCP_STANDARD);
+}
+
+#define DWS "DWS Defined Duration "
+/* The catalog leaves "Instance" out of these names. */
+static void flex_start_costs_the_price_of_dws(void **state)
+{
+	struct arena *a = arena_new(0);
+	struct gcp_skus *s = gcp_skus_new(a);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(g2_parts); i++) {
+		sku_take(s, a, g2_parts[i]);
+	}
+	assert_int_equal(price_for(s, &g2, GCP_FLEX), -1);
+	sku_take(s, a,
+	    SKU("Nvidia L4 GPU attached to DWS Calendar Mode VMs running in Iowa", OD, "h", "9",
+		0));
+	assert_int_equal(price_for(s, &g2, GCP_FLEX), -1);
+	sku_take(s, a,
+	    SKU("Nvidia L4 GPU attached to " DWS "VMs running in Iowa", OD, "h", "0", 300000000));
+	/* Cores and memory have no price of DWS: that of the list. 0.3 + 0.146784 */
+	assert_int_equal(price_for(s, &g2, GCP_FLEX), 446784);
+	sku_take(s, a, SKU(DWS "G2 Core running in Iowa", OD, "h", "0", 10000000));
+	sku_take(s, a, SKU(DWS "G2 Instance Ram running in Iowa", OD, "GiBy.h", "0", 1000000));
+	assert_int_equal(price_for(s, &g2, GCP_FLEX), 356000);
+	assert_int_equal(price_of(s, &g2, false), 706824);
+	assert_int_equal(price_of(s, &g2, true), -1);
+	arena_free(a);
 }
 
 static void a_price_is_the_sum_of_its_parts_to_the_micro(void **state)
@@ -203,6 +236,7 @@ int main(void)
 		cmocka_unit_test(a_price_is_the_sum_of_its_parts_to_the_micro),
 		cmocka_unit_test(each_part_that_is_missing_takes_the_price_away),
 		cmocka_unit_test(decoys_are_no_parts),
+		cmocka_unit_test(flex_start_costs_the_price_of_dws),
 		cmocka_unit_test(names_that_shadow_each_other_are_told_apart),
 		cmocka_unit_test(spot_is_told_by_usage_or_by_the_words),
 		cmocka_unit_test(the_newest_price_in_force_counts_and_units_may_be_absent),
