@@ -26,8 +26,7 @@ struct str {
 	X(RESERVED, "reserved") \
 	/* a reservation whose owner lends it and may reclaim it at any time */ \
 	X(INTERRUPTIBLE, "interruptible") \
-	/* Google's machines from a queue: one may come late, has its own price, and is not taken \
-	 * before an end that is known when it starts */ \
+	/* Google's machines from a queue: one comes late, and its end is known at its start */ \
 	X(FLEX_START, "flex_start")
 enum spot_market {
 	SPOT_MARKET_NONE = 0,

@@ -277,6 +277,8 @@ enum spot_step aws_queue_receive(struct aws *self, struct spot_call *c, const ch
     int wait_s, int hide_s);
 
 /* ---- reserved.c ------------------------------------------------------------------------------ */
+/* Says why interruptible reservations of the region are left alone; NULL = they are not. */
+const char *aws_lent_lack(const struct aws *self, struct spot_call *c, const char *region);
 /* Reads one <item> of a capacityReservationSet. False: not one that our machines can run in. */
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret);
 /* Has it room, before its end? */

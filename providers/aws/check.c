@@ -310,23 +310,6 @@ static bool manager_tell(struct aws *self, struct spot_call *c, struct checking 
 	return true;
 }
 
-static void read_permitted(const struct aws *self, struct spot_call *c, struct checking *k)
-{
-	const char *name = reads[k->read].item;
-
-	if (strcmp(reads[k->read].action, "DescribeCapacityReservations") == 0 && self->lent &&
-	    aws_queue(self, k->region) == NULL) {
-		check_add(c, &k->found, name, SPOT_CHECK_WARN,
-		    arena_printf(c->arena,
-			"permitted; interruptible ones are left alone, since interruption_queue.%s "
-			"is not set",
-			k->region),
-		    "set it to the queue of deploy/iam/aws-interruptions.yaml");
-		return;
-	}
-	check_add(c, &k->found, name, SPOT_CHECK_OK, "permitted", "");
-}
-
 static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
 	const char *name = reads[k->read].item;
@@ -337,7 +320,12 @@ static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct c
 		return SPOT_STEP_NONE;
 	}
 	if (dry_run_ok(c) || c->in->status == 200) {
-		read_permitted(self, c, k);
+		const char *lack =
+		    strcmp(name, "reservations") == 0 ? aws_lent_lack(self, c, k->region) : NULL;
+
+		check_add(c, &k->found, name, lack != NULL ? SPOT_CHECK_WARN : SPOT_CHECK_OK,
+		    lack != NULL ? lack : "permitted",
+		    lack != NULL ? "set it to the queue of deploy/iam/aws-interruptions.yaml" : "");
 		return SPOT_STEP_NONE;
 	}
 	s = aws_reply_plain(self, c, reads[k->read].action);

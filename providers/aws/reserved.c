@@ -138,3 +138,13 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 	}
 	return SPOT_STEP_NONE;
 }
+
+const char *aws_lent_lack(const struct aws *self, struct spot_call *c, const char *region)
+{
+	if (!self->lent || aws_queue(self, region) != NULL) {
+		return NULL;
+	}
+	return arena_printf(c->arena,
+	    "permitted; interruptible ones are left alone, since interruption_queue.%s is not set",
+	    region);
+}

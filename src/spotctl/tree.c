@@ -9,13 +9,14 @@
 		0 \
 	}
 #define LIMIT_HELP "maximum number to list (default 100; json, csv and name: all)"
+#define MARKET_HELP "spot, on_demand, reserved, interruptible or flex_start"
 static const struct ctl_opt market_opts[] = {
 	{ "gpu", 'g', "NAME", "only this GPU, such as A100 or H100-80GB", "gpu" },
 	{ "provider", 'p', "NAME", "only this provider", "provider" },
 	{ "region", 'r', "NAME", "only this region", "region" },
 	{ "zone", 0, "ID", "only this zone", "zone" },
 	{ "type", 't', "NAME", "only this instance type", "instance_type" },
-	{ "market", 'm', "MARKET", "spot, on_demand, reserved, interruptible or flex_start", "market" },
+	{ "market", 'm', "MARKET", MARKET_HELP, "market" },
 	{ "state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state" },
 	{ "max", 0, "USD", "maximum price per hour", "max_usd" },
 	{ "limit", 'n', "N", LIMIT_HELP, NULL }, END
@@ -27,7 +28,7 @@ static const struct ctl_opt price_opts[] = {
 	{ "region", 'r', "NAME", "only this region", "region" },
 	{ "zone", 0, "ID", "only this zone", "zone" },
 	{ "type", 't', "NAME", "only this instance type", "instance_type" },
-	{ "market", 'm', "MARKET", "spot, on_demand, reserved, interruptible or flex_start", "market" },
+	{ "market", 'm', "MARKET", MARKET_HELP, "market" },
 	{ "state", 0, "STATE", "fresh, stale, frozen or implausible prices", "state" },
 	{ "max", 0, "USD", "maximum price per hour", "max_usd" },
 	{ "cheapest", 0, NULL,

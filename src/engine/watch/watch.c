@@ -274,9 +274,8 @@ static size_t ends_changed(const struct asking *k, struct q_engine_notice_add_no
 	size_t n = 0;
 
 	for (size_t r = 0; r < k->n; r++) {
-		int64_t ends = spot_market_ends(k->rows[r].market)
-		    ? end_told(&k->notices, k->rows[r].ref)
-		    : 0;
+		int64_t ends =
+		    spot_market_ends(k->rows[r].market) ? end_told(&k->notices, k->rows[r].ref) : 0;
 
 		if (ends != k->rows[r].ends_us) {
 			ret[n++] = (struct q_engine_notice_add_node){ k->rows[r].id, ends };

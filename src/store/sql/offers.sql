@@ -102,9 +102,7 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w, l.round_id,
 	coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2, p.offered, l.why,
 	l.effective_us, l.source, concat_ws(E'\n', tz.lines, tr.lines, tw.lines), k.at_us, fu.hi,
-	fu.lo, fu.as_of_us, CASE WHEN p.market IN ('reserved', 'flex_start') THEN (SELECT (s.value * 1000000)::int8
-	FROM signal s WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
-		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
+	fu.lo, fu.as_of_us, pool_ends(p)
 FROM pool p LEFT JOIN said tz USING (provider, region, zone, instance_type, market)
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
@@ -154,9 +152,7 @@ SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.marke
 	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w,
 	l.round_id, coalesce(l.fade_us, l.changed_us), l.fade_w, l.fade_1, l.fade_2,
 	p.offered, l.why, l.effective_us, l.source, t.lines, k.at_us, fu.hi, fu.lo, fu.as_of_us,
-	CASE WHEN p.market IN ('reserved', 'flex_start') THEN (SELECT (s.value * 1000000)::int8 FROM signal s
-		WHERE (s.provider, s.region, s.zone, s.instance_type, s.market, s.kind) =
-		(p.provider, p.region, p.zone, p.instance_type, p.market, 'ends')) END
+	pool_ends(p)
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_price l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL

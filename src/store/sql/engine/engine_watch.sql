@@ -191,15 +191,13 @@ SELECT node_id, kind, why FROM d
 -- writes: no
 -- lane: long
 SELECT n.id, n.state,
-	CASE WHEN node_unserved(n) OR n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota')
-			THEN 'BROKEN'
+	CASE WHEN node_refused(n) OR n.provider_state IN ('failed', 'failed_no_capacity', 'failed_quota') THEN 'BROKEN'
 		WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL AND coalesce(n.hw->>'gpu_fault', '') <> '' THEN 'BROKEN'
 		WHEN n.state = 'BOOTING' AND n.enrol_used_us IS NOT NULL THEN 'ENROLLED'
 		WHEN n.state = 'BOOTING' THEN 'BOOT_TIMEOUT' ELSE 'BROKEN' END,
 	CASE WHEN n.provider_state IN ('gone_reclaimed', 'interrupted') THEN 'reclaimed'
-		WHEN node_unserved(n) OR (n.state = 'BOOTING'
-			AND n.provider_state IN ('failed_no_capacity', 'failed_quota')) THEN 'refused'
+		WHEN node_refused(n) THEN 'refused'
 		WHEN n.state = 'DRAINING' AND n.provider_state = 'gone'
 			AND p.market IN ('spot', 'interruptible') THEN 'reclaimed'
 		WHEN n.state = 'BOOTING' AND n.provider_state NOT IN ('gone', 'gone_user', 'failed', 'failed_no_capacity',
