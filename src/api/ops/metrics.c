@@ -142,6 +142,8 @@ static const struct row_metric {
 	    "agent_lost if silence was the only evidence)." },
 	{ "spot_suspected_nodes", "when",
 	    "Suspected nodes: the agent is silent, or the provider does not list the machine." },
+	{ "spot_queued_nodes", "when",
+	    "Nodes that wait for capacity in their provider's queue (market flex_start)." },
 	{ "spot_launches_total", "outcome",
 	    "Launches that returned an instance, and refused launches." },
 	{ "spot_reclaims_total", "market", "Nodes reclaimed by their provider." },

@@ -56,9 +56,12 @@ class Flex(e2e.Case):
         self.assertEqual((now["state"], now["provider_state"], now["launched_at"]), ("BOOTING", "queued", None))
         self.assertEqual(w.sql("SELECT count(*) FROM ledger WHERE node_id = %s" % first["id"][1:]).strip(), "0")
 
+        self.assertIn('spot_queued_nodes{when="now"} 1', str(w.ask("GET", "/metrics")[1]))
+
         w.sim("POST", "/gcp/config", {"flex_queue_ms": 0})
         j = w.await_steps(job, 40)
         self.assertEqual((j["node"], j["market"], j["attempts"]), (first["id"], "flex_start", 1))
+        self.assertIn('spot_queued_nodes{when="now"} 0', str(w.ask("GET", "/metrics")[1]))
         w.until("its end is shown", 30, lambda: w.node(first["id"])["ends_at"])
         self.assertEqual(w.node(first["id"])["notices"], [], "told a week before")
         w.until("it is paid for", 30, lambda: w.sql("SELECT count(*) FROM ledger WHERE kind = 'compute' AND node_id = %s"

@@ -71,6 +71,8 @@ UNION ALL (
 		('spot_missed_losses_total', v.missed, v.up)) m (metric, n, shown)
 	WHERE m.shown ORDER BY m.metric, v.kind)
 UNION ALL SELECT 'spot_suspected_nodes', 'now', count(*)::float8 FROM node WHERE state = 'READY' AND suspect_us IS NOT NULL
+UNION ALL SELECT 'spot_queued_nodes', 'now', count(*)::float8 FROM node
+	WHERE state = 'BOOTING' AND provider_state = 'queued'
 UNION ALL SELECT 'spot_launches_total', 'launched', coalesce(sum(launches), 0)::float8 FROM pool_day
 UNION ALL SELECT 'spot_launches_total', 'refused', coalesce(sum(refusals), 0)::float8 FROM pool_day
 UNION ALL SELECT 'spot_reclaims_total', p.market, sum(d.reclaims)::float8 FROM pool_day d JOIN pool p ON p.id = d.pool_id
