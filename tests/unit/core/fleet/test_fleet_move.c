@@ -136,6 +136,38 @@ static void test_the_terms_of_a_move_add_up(void **state)
 	assert_int_equal(out.moves[0].cost_micros, 200000);
 }
 
+/* 10 GB leave the region of the store once: by its price, or by that of the node's own place. */
+static void test_a_checkpoint_that_leaves_its_region_is_paid(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static struct moving m;
+	struct fleet_moves out;
+	json_t *doc;
+
+	(void)state;
+	paper(a, &m, (int64_t[]){ 3000000, 1000000 }, (enum spot_market[]){ ON_DEMAND, SPOT }, 2,
+	    1);
+	m.nodes[0].checkpoint_bytes = INT64_C(10000000000);
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.moves[0].egress_micros, 0); /* within the region */
+	m.in.store_provider = "gcp";
+	m.in.store_region = "elsewhere";
+	fleet_moves_choose(a, &m.in, &out);
+	assert_true(out.moves[0].egress_micros > 0);
+	assert_int_equal(out.moves[0].egress_micros,
+	    10 * egress_micros_per_gb("gcp", "elsewhere", "aws", "r"));
+	doc = fleet_move_json(&m.in, &out.moves[0]);
+	assert_int_equal(json_integer_value(json_object_get(doc, "egress_micros")),
+	    out.moves[0].egress_micros);
+	assert_int_equal(json_integer_value(json_object_get(doc, "from_pool")), 1);
+	assert_float_equal(json_number_value(json_object_get(doc, "speed")), 1.0, 1e-9);
+	assert_true(json_is_object(json_object_get(doc, "here")));
+	json_decref(doc);
+	m.in.store_region = NULL;
+	fleet_moves_choose(a, &m.in, &out);
+	assert_int_equal(out.moves[0].egress_micros, 0);
+}
+
 /* A spot machine that lives two hours saves for two hours; a fleet that expires, until then. */
 static void test_the_rest_of_the_use_is_bounded_by_life_and_expiry(void **state)
 {
@@ -545,6 +577,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_the_terms_of_a_move_add_up),
+		T(test_a_checkpoint_that_leaves_its_region_is_paid),
 		T(test_the_rest_of_the_use_is_bounded_by_life_and_expiry),
 		T(test_the_floor_keeps_one_on_demand_and_reserved_is_never_left),
 		T(test_the_budget_of_the_file_says_how_many_begin),

@@ -140,6 +140,34 @@ static void refusals_name_line_field_and_the_nearest_word(void **state)
 		    "the address of the server" },
 		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: 0}}",
 		    "a number above 0" },
+		{ "nodes: {max: 3}\ndemand: {prometheus: {query: x}}", "url and query are needed" },
+		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: "
+		  "[]}}",
+		    "a number above 0" },
+		{ "nodes: {max: 3}\ndemand: {prometheus: {url: [], query: x}}", "url" },
+		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, every: 0s}}",
+		    "every: a duration" },
+		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, evry: 1m}}",
+		    "did you mean 'every'?" },
+		{ "nodes: {max: 3}\ndemand: {per: 0}", "per: a whole number from 1" },
+		{ "nodes: {max: 3}\ndemand: {pr: 1}", "demand: unknown key 'pr'" },
+		{ "nodes: {min: -1, max: 3}", "min: a whole number from 0" },
+		{ "nodes: {max: 0}", "max: a whole number from 1" },
+		{ "nodes: {max: 3, target: x}", "target: a whole number" },
+		{ "gpus: {H100: 3, A100: 4}", "one GPU to count in" },
+		{ "gpus: {of: [], max: 3}", "how fast '' is" },
+		{ "nodes: {max: 3}\nscale: {wait: 9000000h}", "wait: a duration" },
+		{ "nodes: {max: 3}\nscale: {wait: []}", "wait" },
+		{ "nodes: {max: 3}\nscale: {cooldown: soon}", "cooldown: a duration" },
+		{ "nodes: {max: 3}\nexpires: 0s", "expires: a duration such as 72h" },
+		{ "nodes: {max: 3}\nexpires: 900000h", "expires: a duration such as 72h" },
+		{ "nodes: {max: 3}\nexpires: []", "expires" },
+		{ "nodes: {max: 3}\nschedule: {up: [], down: \"20:00\"}", "up" },
+		{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: []}", "down" },
+		{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: \"20:00\", tz: []}", "tz" },
+		{ "nodes: {max: 3}\nschedule: {up: \"Mon 25:00\", down: \"20:00\"}",
+		    "schedule: up must be days" },
+		{ "nodes: {max: 3}\nschedule: {down: \"20:00\"}", "schedule: up must be days" },
 		{ "nodes: 3\ngpus: 3", "give nodes or gpus" },
 		{ "nodes:", "give nodes or gpus" },
 	};
@@ -156,9 +184,64 @@ static void refusals_name_line_field_and_the_nearest_word(void **state)
 	}
 }
 
+/* The size that the queue asked for goes to the unit in which the file counts. */
+static void a_size_is_in_the_unit_of_the_file(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec *f = parsed(a, "nodes: {max: 20}");
+
+	(void)state;
+	fleet_spec_resize(f, 7);
+	assert_int_equal(f->nodes, 7);
+	assert_int_equal(f->gpus, 0);
+	f = parsed(a, "gpus: {max: 64}");
+	fleet_spec_resize(f, 7);
+	assert_int_equal(f->nodes, 0);
+	assert_int_equal(f->gpus, 7);
+	f = parsed(a, "gpus: 64");
+	fleet_spec_resize(f, 9);
+	assert_int_equal(f->gpus, 9);
+	f = parsed(a, "nodes: 3");
+	fleet_spec_resize(f, 0);
+	assert_int_equal(f->nodes, 0);
+	assert_int_equal(f->gpus, 0);
+}
+
+static void a_name_that_reads_as_an_id_is_refused(void **state)
+{
+	static const char *const bad[] = { "any", "f12", "12", "\"\"",
+		"a123456789b123456789c123456789d123456789e123456789f1234567890" };
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec *f;
+	const char *name, *good;
+	struct spot_err err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad) + 1; i++) {
+		const char *text = i < ARRAY_LEN(bad)
+		    ? arena_printf(a, "name: %s\nnodes: 1%s", bad[i], resources)
+		    : arena_printf(a, "nodes: 1%s", resources);
+
+		err = (struct spot_err){ 0 };
+		assert_int_equal(fleet_spec_parse(a, (struct str){ text, strlen(text) }, &f, &name,
+				     &err),
+		    SPOT_INVALID);
+		assert_non_null(
+		    strstr(err.text, i < 3 ? "reads as an id" : "missing or longer than 60"));
+	}
+	/* An f alone is a name. */
+	good = arena_printf(a, "name: f\nnodes: 1%s", resources);
+	err = (struct spot_err){ 0 };
+	assert_int_equal(fleet_spec_parse(a, (struct str){ good, strlen(good) }, &f, &name, &err),
+	    SPOT_OK);
+	assert_string_equal(name, "f");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_size_is_in_the_unit_of_the_file),
+		cmocka_unit_test(a_name_that_reads_as_an_id_is_refused),
 		cmocka_unit_test(sizes_have_four_forms),
 		cmocka_unit_test(defaults_are_those_of_the_manual_and_survive_the_row),
 		cmocka_unit_test(refusals_name_line_field_and_the_nearest_word),
