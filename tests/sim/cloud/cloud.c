@@ -5,6 +5,7 @@
 #include "sim/cloud/cloud_priv.h"
 #include "sim/faults/faults_unreachable.h"
 #include "sim/host/host.h"
+#include "sim/world/profiles.h"
 
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/sim/cloud.h"
@@ -19,6 +20,17 @@
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
+/* A gang's wait for another machine ends by its bound alone. */
+static bool boot_dies(const struct inst *i)
+{
+	if (!profile_is(PROFILE_DEAD_BOOTS) || world.quiet ||
+	    check_value("SELECT count(*) FROM gang g WHERE gang_waits(g)") == 0) {
+		return false;
+	}
+	trace("host %s never boots", i->id);
+	return true;
+}
+
 void agent_start(struct inst *i)
 {
 	struct host_spec s = { .id = i->id,
@@ -27,6 +39,9 @@ void agent_start(struct inst *i)
 		.gpu = i->pool->type->gpu };
 
 	i->agent_started = true;
+	if (boot_dies(i)) {
+		return;
+	}
 	if (cloud_ops(i->cloud)->imds && !i->metadata_off) {
 		imds_open(i);
 	}

@@ -65,7 +65,7 @@ static const struct {
 	[PROFILE_GHOST_AT_AWS] = { "ghost-at-aws", "Those machines are at AWS, not at Lambda.",
 	    .seeds = { 6, 0, 2 } },
 	[PROFILE_ELASTIC] = { "elastic", "Gangs wait for another machine of a lost rank.",
-	    .seeds = { 4, 3, 3 }, .small = { 2, 0, 0 } },
+	    .seeds = { 4, 3, 3 }, .or_seeds = { 64, 46, 46 }, .small = { 2, 0, 0 } },
 	[PROFILE_PROBED] = { "probed",
 	    "Statements of the engine are tried again, and under a lost lease; nothing may change.",
 	    .seeds = { 8, 1, 1 } },
@@ -74,6 +74,9 @@ static const struct {
 	[PROFILE_MOVING_FLEETS] = { "moving-fleets",
 	    "Spot and its prices come and go, and three fleets follow them, a demand and a clock.",
 	    .seeds = { 16, 15, 15 }, .full_only = true },
+	[PROFILE_DEAD_BOOTS] = { "dead-boots",
+	    "Machines that are launched while a gang waits for one never boot.",
+	    .seeds = { 64, 46, 46 } },
 };
 
 static uint64_t chosen; /* a bit for each */

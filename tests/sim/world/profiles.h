@@ -41,6 +41,8 @@ enum profile {
 	PROFILE_LARGE_CREWS, /* fleets of many nodes: launches in sets */
 	/* the market swings, and fleets follow it and their demand */
 	PROFILE_MOVING_FLEETS,
+	/* machines that are launched while a gang waits for one never boot */
+	PROFILE_DEAD_BOOTS,
 };
 
 /* Adds profiles to those of every seed. Returns false when the text names an unknown one. */
