@@ -101,87 +101,95 @@ static void defaults_are_those_of_the_manual_and_survive_the_row(void **state)
 	assert_int_equal(fleet_node_milli(back, "H100-80GB-SXM", 2000), 2000);
 }
 
-static void refusals_name_line_field_and_the_nearest_word(void **state)
+struct bad {
+	const char *text, *words;
+};
+static const struct bad bad_sizes[] = {
+	{ "nodes: {min: 1, mx: 3}",
+	    "line 2, column 17: nodes: unknown key 'mx'; did you mean 'max'?" },
+	{ "nodes: {min: 1}", "nodes.max is missing" },
+	{ "nodes: {of: H100, max: 3}", "nodes: unknown key 'of'" },
+	{ "nodes: {min: 5, max: 3}", "must rise in this order" },
+	{ "nodes: {max: 3, target: 4}", "must rise in this order" },
+	{ "gpus: {min: 3}", "gpus.max is missing" },
+	{ "gpus: {ZX81: 3}", "how fast 'ZX81' is" },
+	{ "gpus: {of: ZX81, max: 3}", "how fast 'ZX81' is" },
+	{ "gpus: {H100: 3, max: 4}", "gpus: unknown key 'H100'" },
+	{ "nodes: {min: -1, max: 3}", "min: a whole number from 0" },
+	{ "nodes: {max: 0}", "max: a whole number from 1" },
+	{ "nodes: {max: 3, target: x}", "target: a whole number" },
+	{ "gpus: {H100: 3, A100: 4}", "one GPU to count in" },
+	{ "gpus: {of: [], max: 3}", "how fast '' is" },
+	{ "nodes: 3\ngpus: 3", "give nodes or gpus" },
+	{ "nodes:", "give nodes or gpus" },
+};
+static const struct bad bad_rules[] = {
+	{ "nodes: 3\nidle_timeout: 5m", "idle_timeout: the size is fixed" },
+	{ "nodes: 3\nheadroom: 1", "headroom: the size is fixed" },
+	{ "nodes: {max: 3}\nidle_timout: 5m", "did you mean 'idle_timeout'?" },
+	{ "nodes: {max: 3}\nidle_timeout: soon", "line 3, column 15: idle_timeout: a duration" },
+	{ "nodes: {max: 3}\nheadroom: 4", "headroom: a whole number from 0 to 3" },
+	{ "nodes: {max: 3}\nscale: {waits: 2m}", "did you mean 'wait'?" },
+	{ "nodes: {max: 3}\nscale: {step: 0}", "step: a whole number from 1" },
+	{ "nodes: {max: 3}\nexpires: never", "expires: a duration such as 72h" },
+	{ "nodes: {max: 3}\nschedule: {up: \"08:00\"}", "schedule: up must be days" },
+	{ "nodes: {max: 3}\nschedule: {up: \"08:00\", down: \"20:00\", tz: Europe/Berlim}",
+	    "no time zone 'Europe/Berlim'" },
+	{ "nodes: {max: 3}\nschedule: {up: \"08:00\", dwn: \"20:00\"}", "did you mean 'down'?" },
+	{ "nodes: {max: 3}\nschedule: always", "or a list of at most 32" },
+	{ "nodes: {max: 3}\nschedule: []", "or a list of at most 32" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\"}}",
+	    "url and query are needed" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://u:p@p\", query: x}}",
+	    "without a password" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"file:///x\", query: x}}",
+	    "the address of the server" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: 0}}",
+	    "a number above 0" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {query: x}}", "url and query are needed" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: "
+	  "[]}}",
+	    "a number above 0" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: [], query: x}}", "url" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, every: 0s}}",
+	    "every: a duration" },
+	{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, evry: 1m}}",
+	    "did you mean 'every'?" },
+	{ "nodes: {max: 3}\ndemand: {per: 0}", "per: a whole number from 1" },
+	{ "nodes: {max: 3}\ndemand: {pr: 1}", "demand: unknown key 'pr'" },
+	{ "nodes: {max: 3}\nscale: {wait: 9000000h}", "wait: a duration" },
+	{ "nodes: {max: 3}\nscale: {wait: []}", "wait" },
+	{ "nodes: {max: 3}\nscale: {cooldown: soon}", "cooldown: a duration" },
+	{ "nodes: {max: 3}\nexpires: 0s", "expires: a duration such as 72h" },
+	{ "nodes: {max: 3}\nexpires: 900000h", "expires: a duration such as 72h" },
+	{ "nodes: {max: 3}\nexpires: []", "expires" },
+	{ "nodes: {max: 3}\nschedule: {up: [], down: \"20:00\"}", "up" },
+	{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: []}", "down" },
+	{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: \"20:00\", tz: []}", "tz" },
+	{ "nodes: {max: 3}\nschedule: {up: \"Mon 25:00\", down: \"20:00\"}",
+	    "schedule: up must be days" },
+	{ "nodes: {max: 3}\nschedule: {down: \"20:00\"}", "schedule: up must be days" },
+};
+
+static void bad_refused(const struct bad *bad, size_t n)
 {
-	static const struct {
-		const char *text, *words;
-	} bad[] = {
-		{ "nodes: {min: 1, mx: 3}",
-		    "line 2, column 17: nodes: unknown key 'mx'; did you mean 'max'?" },
-		{ "nodes: {min: 1}", "nodes.max is missing" },
-		{ "nodes: {of: H100, max: 3}", "nodes: unknown key 'of'" },
-		{ "nodes: {min: 5, max: 3}", "must rise in this order" },
-		{ "nodes: {max: 3, target: 4}", "must rise in this order" },
-		{ "gpus: {min: 3}", "gpus.max is missing" },
-		{ "gpus: {ZX81: 3}", "how fast 'ZX81' is" },
-		{ "gpus: {of: ZX81, max: 3}", "how fast 'ZX81' is" },
-		{ "gpus: {H100: 3, max: 4}", "gpus: unknown key 'H100'" },
-		{ "nodes: 3\nidle_timeout: 5m", "idle_timeout: the size is fixed" },
-		{ "nodes: 3\nheadroom: 1", "headroom: the size is fixed" },
-		{ "nodes: {max: 3}\nidle_timout: 5m", "did you mean 'idle_timeout'?" },
-		{ "nodes: {max: 3}\nidle_timeout: soon",
-		    "line 3, column 15: idle_timeout: a duration" },
-		{ "nodes: {max: 3}\nheadroom: 4", "headroom: a whole number from 0 to 3" },
-		{ "nodes: {max: 3}\nscale: {waits: 2m}", "did you mean 'wait'?" },
-		{ "nodes: {max: 3}\nscale: {step: 0}", "step: a whole number from 1" },
-		{ "nodes: {max: 3}\nexpires: never", "expires: a duration such as 72h" },
-		{ "nodes: {max: 3}\nschedule: {up: \"08:00\"}", "schedule: up must be days" },
-		{ "nodes: {max: 3}\nschedule: {up: \"08:00\", down: \"20:00\", tz: Europe/Berlim}",
-		    "no time zone 'Europe/Berlim'" },
-		{ "nodes: {max: 3}\nschedule: {up: \"08:00\", dwn: \"20:00\"}",
-		    "did you mean 'down'?" },
-		{ "nodes: {max: 3}\nschedule: always", "or a list of at most 32" },
-		{ "nodes: {max: 3}\nschedule: []", "or a list of at most 32" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\"}}",
-		    "url and query are needed" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://u:p@p\", query: x}}",
-		    "without a password" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"file:///x\", query: x}}",
-		    "the address of the server" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: 0}}",
-		    "a number above 0" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {query: x}}", "url and query are needed" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, target: "
-		  "[]}}",
-		    "a number above 0" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: [], query: x}}", "url" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, every: 0s}}",
-		    "every: a duration" },
-		{ "nodes: {max: 3}\ndemand: {prometheus: {url: \"http://p\", query: x, evry: 1m}}",
-		    "did you mean 'every'?" },
-		{ "nodes: {max: 3}\ndemand: {per: 0}", "per: a whole number from 1" },
-		{ "nodes: {max: 3}\ndemand: {pr: 1}", "demand: unknown key 'pr'" },
-		{ "nodes: {min: -1, max: 3}", "min: a whole number from 0" },
-		{ "nodes: {max: 0}", "max: a whole number from 1" },
-		{ "nodes: {max: 3, target: x}", "target: a whole number" },
-		{ "gpus: {H100: 3, A100: 4}", "one GPU to count in" },
-		{ "gpus: {of: [], max: 3}", "how fast '' is" },
-		{ "nodes: {max: 3}\nscale: {wait: 9000000h}", "wait: a duration" },
-		{ "nodes: {max: 3}\nscale: {wait: []}", "wait" },
-		{ "nodes: {max: 3}\nscale: {cooldown: soon}", "cooldown: a duration" },
-		{ "nodes: {max: 3}\nexpires: 0s", "expires: a duration such as 72h" },
-		{ "nodes: {max: 3}\nexpires: 900000h", "expires: a duration such as 72h" },
-		{ "nodes: {max: 3}\nexpires: []", "expires" },
-		{ "nodes: {max: 3}\nschedule: {up: [], down: \"20:00\"}", "up" },
-		{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: []}", "down" },
-		{ "nodes: {max: 3}\nschedule: {up: \"Mon 08:00\", down: \"20:00\", tz: []}", "tz" },
-		{ "nodes: {max: 3}\nschedule: {up: \"Mon 25:00\", down: \"20:00\"}",
-		    "schedule: up must be days" },
-		{ "nodes: {max: 3}\nschedule: {down: \"20:00\"}", "schedule: up must be days" },
-		{ "nodes: 3\ngpus: 3", "give nodes or gpus" },
-		{ "nodes:", "give nodes or gpus" },
-	};
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_spec *f;
 	struct spot_err err;
 
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (parse(a, bad[i].text, &f, &err) != SPOT_INVALID ||
 		    strstr(err.text, bad[i].words) == NULL) {
 			fail_msg("%s: '%s' lacks '%s'", bad[i].text, err.text, bad[i].words);
 		}
 	}
+}
+
+static void refusals_name_line_field_and_the_nearest_word(void **state)
+{
+	(void)state;
+	bad_refused(bad_sizes, ARRAY_LEN(bad_sizes));
+	bad_refused(bad_rules, ARRAY_LEN(bad_rules));
 }
 
 /* The size that the queue asked for goes to the unit in which the file counts. */

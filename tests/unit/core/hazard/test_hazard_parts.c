@@ -53,6 +53,34 @@ static struct odds odds_at(struct arena *a, size_t n, size_t i)
 	return o;
 }
 
+/* The best known signal speaks: obtainability, then a placement score, then capacity. */
+static void each_signal_has_its_odds_and_its_name(void **state)
+{
+	struct odds o;
+
+	offers[0].capacity = 0;
+	o = odds_at(*state, 2, 0);
+	assert_string_equal(o.source, "capacity");
+	assert_true(is_near(o.signal, 0.05, 1e-9));
+	offers[0].capacity = 1;
+	assert_true(is_near(odds_at(*state, 2, 0).signal, 0.8, 1e-9));
+	offers[0].placement_score = 1;
+	o = odds_at(*state, 2, 0);
+	assert_string_equal(o.source, "placement score");
+	assert_true(is_near(o.signal, 0.1, 1e-9));
+	offers[0].placement_score = 10;
+	assert_true(is_near(odds_at(*state, 2, 0).signal, 0.95, 1e-9));
+	offers[0].has_odds = true;
+	offers[0].odds = 1.5;
+	o = odds_at(*state, 2, 0);
+	assert_string_equal(o.source, "obtainability");
+	assert_true(is_near(o.signal, 1, 1e-9));
+	offers[0].odds = -1;
+	assert_true(odds_at(*state, 2, 0).signal >= 0 && odds_at(*state, 2, 0).signal < 1e-9);
+	/* A pool beside it that has no signal is not touched by this one's. */
+	assert_string_equal(odds_at(*state, 2, 1).source, "nothing known");
+}
+
 static void odds_begin_with_the_signal_and_end_with_our_own_launches(void **state)
 {
 	assert_true(is_near(odds_at(*state, 1, 0).odds, 0.5, 1e-9));
@@ -345,6 +373,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(each_signal_has_its_odds_and_its_name),
 		T(odds_begin_with_the_signal_and_end_with_our_own_launches),
 		T(odds_borrow_from_neighbours_by_how_near_they_are),
 		T(requests_of_the_account_weigh_by_their_number_and_age),

@@ -99,6 +99,11 @@ static void a_class_has_the_gpus_of_its_tiers_only(void **state)
 	s = class_parse("eval", "accelerators: {H100: 1, L4: 2}", "");
 	assert_int_equal(s->asks[0].gpus_n, 1);
 	assert_string_equal(s->asks[0].gpus[0].gpu, "L4");
+	/* Two names of one GPU are one ask; two counts are two. */
+	s = class_parse("eval", "accelerators: {A100: 1, A100-80GB: 1}", "");
+	assert_int_equal(s->asks[0].gpus_n, 1);
+	s = class_parse("eval", "accelerators: {A100: 2, A100-80GB: 1}", "");
+	assert_int_equal(s->asks[0].gpus_n, 2);
 	/* A family is narrowed to the member that the class may have. */
 	s = class_parse("eval", "accelerators: A100:1", "");
 	assert_string_equal(s->asks[0].gpus[0].gpu, "A100-80GB");
@@ -231,6 +236,27 @@ static void the_words_say_what_the_class_means(void **state)
 	    strstr(class_words(arena, serving,
 		       class_parse("serving", "accelerators: T4:1", ", interruptible: true")),
 		"its file says"));
+	assert_non_null(strstr(class_words(arena, eval,
+				   class_parse("eval", "accelerators: T4:1, use_spot: false", "")),
+	    "use_spot is false, so no spot capacity"));
+	/* One alternative that may be spot is enough for spot. */
+	assert_null(strstr(class_words(arena, eval,
+			       class_parse("eval",
+				   "any_of: [{accelerators: T4, use_spot: false}, "
+				   "{accelerators: L4, use_spot: true}]",
+				   "")),
+	    "no spot capacity"));
+	assert_non_null(
+	    strstr(class_words(arena, eval, class_parse("eval", "accelerators: T4:1", "")),
+		"keeps no checkpoint and starts over"));
+	assert_null(
+	    strstr(class_words(arena, eval,
+		       class_parse("eval", "accelerators: T4:1", ", checkpoint: {path: c}")),
+		"starts over"));
+	assert_non_null(
+	    strstr(class_words(arena, eval,
+		       class_parse("eval", "accelerators: T4:1", ", interruptible: false")),
+		"is not made to leave for others"));
 }
 
 /* The job file, then the class, then the daemon. */
@@ -280,6 +306,7 @@ static void an_unknown_setting_is_refused_with_words(void **state)
 		{ "tier", "T4", "not a key" },
 		{ "patience", "soon", "duration" },
 		{ "patience", "400d", "up to a year" },
+		{ "patience", "-5m", "duration" },
 		{ "late", "never", "fastest or cheapest" },
 	};
 	struct class_policy *c = class_find(&table, "training");
