@@ -85,8 +85,8 @@ void json_put_fixed(struct sbuf *b, int64_t v, int places, bool point)
 	if (at != end) {
 		*--at = '.';
 	} else if (point) {
-		at -= 2;
-		memcpy(at, ".0", 2);
+		*--at = '0';
+		*--at = '.';
 	}
 	at = digits_before(at, left);
 	if (v < 0) {

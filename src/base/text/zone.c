@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAX (256 * 1024)
+
+#define FILE_MAX 262144 /* bytes */
 #define NAME_MAX_BYTES 64
 #define HEADER 44
 #define DAY_S INT64_C(86400)

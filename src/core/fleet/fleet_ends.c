@@ -45,7 +45,7 @@ static struct fleet_item *dest_find(struct fleet_movement *x, size_t node, bool 
 static void ending_move(struct fleet_movement *x, size_t node, struct fleet_moves *ret)
 {
 	struct fleet_item *from = x->at[node], *to;
-	struct fleet_move m;
+	struct fleet_move m = { 0 };
 	char left[32];
 
 	fleet_put(&x->m, from, -1);

@@ -41,6 +41,7 @@ static void dests_find(struct fleet_movement *x, bool ending)
 {
 	struct fleet_model *m = &x->m;
 	int32_t *zones = arena_array(x->arena, 2 * m->groups_n + 1, sizeof(*zones));
+	/* Arrays of pointers. NOLINTBEGIN(bugprone-sizeof-expression) */
 	struct fleet_item **all = arena_array(x->arena, m->n + 1, sizeof(*all));
 	size_t n = 0;
 
@@ -52,6 +53,7 @@ static void dests_find(struct fleet_movement *x, bool ending)
 	if (n > 1) {
 		qsort(all, n, sizeof(*all), dest_compare);
 	}
+	/* NOLINTEND(bugprone-sizeof-expression) */
 	x->dests = all;
 	x->dests_n = 0;
 	for (size_t k = 0; k < n && x->dests_n < DESTS_MOST; k++) {
@@ -197,7 +199,7 @@ static bool node_choose(struct fleet_movement *x, size_t node, struct fleet_move
 	for (size_t k = 0; k < x->dests_n && weighed < WEIGHED_MOST && x->dests[k]->c < worth;
 	     k++) {
 		struct fleet_item *to = x->dests[k];
-		struct fleet_move m;
+		struct fleet_move m = { 0 };
 
 		if (to == from || fleet_marginal(&x->m, to) >= worth || !fleet_pair_keeps(x, to)) {
 			continue;
@@ -252,7 +254,7 @@ static bool next_choose(struct fleet_movement *x, const struct fleet_moves *so_f
 
 	fleet_kept_read(x);
 	for (size_t i = 0; i < x->in->n; i++) {
-		struct fleet_move m;
+		struct fleet_move m = { 0 };
 
 		if (x->why[i] != NULL || x->moved[i] ||
 		    (now && fleet_move_waits(x, so_far, i) != NULL)) {
@@ -282,8 +284,10 @@ static bool movement_init(struct fleet_movement *x, struct arena *a, const struc
 	*x = (struct fleet_movement){ .arena = a, .in = in };
 	fleet_least_find(in->ask, &least);
 	fleet_model_build(&x->m, a, in->ask, false, &least);
+	/* Arrays of pointers. NOLINTBEGIN(bugprone-sizeof-expression) */
 	x->at = arena_array(a, n, sizeof(*x->at));
 	x->to = arena_array(a, n, sizeof(*x->to));
+	/* NOLINTEND(bugprone-sizeof-expression) */
 	x->why = arena_array(a, n, sizeof(*x->why));
 	x->best = arena_array(a, n, sizeof(*x->best));
 	x->moved = arena_array(a, n, sizeof(*x->moved));
@@ -311,7 +315,7 @@ static void move_take(struct fleet_movement *x, struct fleet_moves *ret, struct 
 void fleet_moves_choose(struct arena *a, const struct fleet_move_in *in, struct fleet_moves *ret)
 {
 	struct fleet_movement x;
-	struct fleet_move m;
+	struct fleet_move m = { 0 };
 	bool ending;
 
 	*ret = (struct fleet_moves){ 0 };

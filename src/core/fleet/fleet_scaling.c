@@ -6,7 +6,7 @@
 #include "core/spec/spec.h"
 
 #define NODES_MAX 10000
-#define GPUS_MAX (8 * NODES_MAX)
+#define GPUS_MAX (INT64_C(8) * NODES_MAX)
 #define YEAR_US (INT64_C(365) * 24 * SPOT_US_PER_HOUR)
 #define QUERY_MAX 2000
 #define IDLE_US (600 * SPOT_US_PER_S)

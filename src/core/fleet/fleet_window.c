@@ -118,8 +118,10 @@ struct fleet_hours fleet_hours_at(const struct fleet_scaling *s, const struct zo
 			if ((w->days >> weekday & 1) == 0) {
 				continue;
 			}
-			from = zone_utc_s(zones[i], d * DAY_S + w->up_min * 60) * SPOT_US_PER_S;
-			to = zone_utc_s(zones[i], (d + next_day) * DAY_S + w->down_min * 60) *
+			from = zone_utc_s(zones[i], d * DAY_S + INT64_C(60) * w->up_min) *
+			    SPOT_US_PER_S;
+			to = zone_utc_s(zones[i],
+				 (d + next_day) * DAY_S + INT64_C(60) * w->down_min) *
 			    SPOT_US_PER_S;
 			ret.open |= now_us >= from && now_us < to;
 			if (to > from) {
