@@ -241,6 +241,29 @@ static void a_time_too_far_ahead_has_come(void **state)
 	assert_true(call_due(89, 150, 60)); /* another clock wrote it */
 }
 
+static void prices_are_appended_with_the_time_of_the_call(void **state)
+{
+	struct arena *a = arena_new(0);
+	struct spot_call c = { .arena = a, .now_us = 77 };
+	struct spot_pool_info pools[20] = { { .key = { .region = "r" } } };
+	struct price_points x = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		pools[i].key.region = i % 2 == 0 ? "even" : "odd";
+		price_point_add(&c, &x, &pools[i], 1000 + i, 50 + i, "feed");
+	}
+	assert_int_equal(x.n, 20);
+	for (int i = 0; i < 20; i++) {
+		assert_string_equal(x.items[i].key.region, i % 2 == 0 ? "even" : "odd");
+		assert_int_equal(x.items[i].price_micros, 1000 + i);
+		assert_int_equal(x.items[i].effective_us, 50 + i);
+		assert_int_equal(x.items[i].observed_us, 77);
+		assert_string_equal(x.items[i].source, "feed");
+	}
+	arena_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +277,7 @@ int main(void)
 		cmocka_unit_test(a_call_keeps_its_place_and_the_verbs_own),
 		cmocka_unit_test(a_time_too_far_ahead_has_come),
 		cmocka_unit_test(pages_end_and_do_not_go_round),
+		cmocka_unit_test(prices_are_appended_with_the_time_of_the_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

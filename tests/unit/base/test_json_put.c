@@ -186,6 +186,95 @@ static void documents_are_copied_without_blanks(void **state UNUSED)
 	sbuf_fini(&b);
 }
 
+#define NOW INT64_C(1767323045000006) /* 2026-01-02T03:04:05.000006Z */
+
+struct mark_case {
+	const char *in, *out;
+};
+
+static void assert_marks(const struct mark_case *cases, size_t n)
+{
+	struct sbuf b;
+
+	sbuf_init(&b, 0);
+	for (size_t i = 0; i < n; i++) {
+		/* A copy without a NUL behind it, so that a sanitizer sees a read past the text. */
+		size_t len = strlen(cases[i].in);
+		char *text = malloc(len + 1);
+
+		assert_non_null(text);
+		memcpy(text, cases[i].in, len);
+		json_marks_put(&b, text, len, NOW);
+		assert_string_equal(b.p, cases[i].out);
+		sbuf_reset(&b);
+		free(text);
+	}
+	sbuf_fini(&b);
+}
+
+static void marks_become_members(void **state UNUSED)
+{
+	static const struct mark_case cases[] = {
+		{ "{\"made@\":1767323045000006}", "{\"made_at\":\"2026-01-02T03:04:05.000006Z\"}" },
+		{ "{\"@\" :\t1767323045000006 }", "{\"at\":\"2026-01-02T03:04:05.000006Z\"}" },
+		{ "[{\"seen@age\":1767322955000006}]",
+		    "[{\"seen_at\":\"2026-01-02T03:02:35.000006Z\",\"age_s\":90}]" },
+		/* A clock that is ahead gives no negative age. */
+		{ "{\"seen@age\":1767323051000006}",
+		    "{\"seen_at\":\"2026-01-02T03:04:11.000006Z\",\"age_s\":0}" },
+		{ "{\"seen@age\":null}", "{\"seen_at\":null,\"age_s\":null}" },
+		{ "{\"p$\":1500000,\"q$\":-1}",
+		    "{\"p_micros\":1500000,\"p_usd\":1.5,\"q_micros\":-1,\"q_usd\":-0.000001}" },
+		{ "{\"p$\":null}", "{\"p_micros\":null,\"p_usd\":null}" },
+		/* Not marks. */
+		{ "{\"$\":1,\"\":2,\"a@b\":3,\"a@agf\":4}",
+		    "{\"$\":1,\"\":2,\"a@b\":3,\"a@agf\":4}" },
+		{ "{\"\\\\\\\"$\":1}", "{\"\\\\\\\"_micros\":1,\"\\\\\\\"_usd\":0.000001}" },
+		{ "[\"\\\\\",\r\"a$\",\t\"b@\"]", "[\"\\\\\",\"a$\",\"b@\"]" },
+	};
+
+	assert_marks(cases, ARRAY_LEN(cases));
+}
+
+static void values_that_no_mark_can_have_become_null(void **state UNUSED)
+{
+	static const struct mark_case cases[] = {
+		{ "{\"t@\":1.5}", "{\"t_at\":null}" },
+		{ "{\"t@\":-}", "{\"t_at\":null}" },
+		{ "{\"t@age\":[1,{\"u@\":2}],\"z\":1}", "{\"t_at\":null,\"age_s\":null,\"z\":1}" },
+		{ "{\"m$\":9223372036854775807}",
+		    "{\"m_micros\":9223372036854775807,\"m_usd\":9223372036854.775807}" },
+		{ "{\"m$\":9223372036854775808}",
+		    "{\"m_micros\":9223372036854775808,\"m_usd\":null}" },
+		{ "{\"m$\":18446744073709551617}",
+		    "{\"m_micros\":18446744073709551617,\"m_usd\":null}" },
+		/* The text ends before the value does. */
+		{ "{\"t@\": ", "{\"t_at\":null" },
+		{ "{\"t@\":[1,", "{\"t_at\":null" },
+		{ "{\"m$\":\"a\\\"", "{\"m_micros\":\"a\\\",\"m_usd\":null" },
+		{ "{\"t@\"", "{\"t@\"" },
+	};
+
+	assert_marks(cases, ARRAY_LEN(cases));
+}
+
+static void only_long_reals_are_rounded(void **state UNUSED)
+{
+	static const struct mark_case cases[] = {
+		{ "-0.30000000000000004", "-0.3" },
+		{ "[1.2345678901234567,0.1234567890123]", "[1.23456789012346,0.1234567890123]" },
+		{ "1250000000000000e-15", "1.25" },
+		{ "-9223372036854775808", "-9223372036854775808" },
+		/* Too long to be a real that the database wrote. */
+		{ "0.1234567890123456789012345678901234567890123456789012345678901234",
+		    "0.1234567890123456789012345678901234567890123456789012345678901234" },
+		/* Not JSON, and so it stays. */
+		{ "x.12345678901234567", "x.12345678901234567" },
+	};
+
+	assert_marks(cases, ARRAY_LEN(cases));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +284,9 @@ int main(void)
 		cmocka_unit_test(fixed_numbers_are_exact),
 		cmocka_unit_test(strings_and_times_read_as_jansson_prints_them),
 		cmocka_unit_test(documents_are_copied_without_blanks),
+		cmocka_unit_test(marks_become_members),
+		cmocka_unit_test(values_that_no_mark_can_have_become_null),
+		cmocka_unit_test(only_long_reals_are_rounded),
 	};
 
 	return cmocka_run_group_tests_name("json_put", tests, NULL, NULL);

@@ -299,7 +299,7 @@ static void a_secret_file_must_be_private_small_and_not_empty(void **state)
 
 static void a_credential_of_systemd_may_have_the_mode_of_its_acl(void **state)
 {
-	char dir[] = "/tmp/spot_credentials_XXXXXX", path[64];
+	char dir[] = "/tmp/spot_credentials_XXXXXX", path[64], other[64];
 	struct secret s = { 0 };
 	struct spot_err err;
 
@@ -313,6 +313,16 @@ static void a_credential_of_systemd_may_have_the_mode_of_its_acl(void **state)
 	assert_int_equal(chmod(path, 0440), 0);
 	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
 	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1); /* the file is not directly there */
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	setenv("CREDENTIALS_DIRECTORY", "", 1);
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	/* Another folder with a name as long, and the beginning of the file's own name. */
+	snprintf(other, sizeof(other), "%s", dir);
+	other[1] = 'T';
+	setenv("CREDENTIALS_DIRECTORY", other, 1);
+	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
+	snprintf(other, sizeof(other), "%s/tok", dir);
+	setenv("CREDENTIALS_DIRECTORY", other, 1);
 	assert_int_equal(secret_read_file(&s, path, &err), SPOT_CONFIG);
 	setenv("CREDENTIALS_DIRECTORY", dir, 1);
 	assert_int_equal(secret_read_file(&s, path, &err), SPOT_OK);
