@@ -185,7 +185,9 @@ static void test_after_a_reclaim_a_sibling_saves_once_and_goes_on(void **state)
 	assert_true(world_metric(w, "spot_bursts_total", "asked") > 0.5);
 	assert_true(world_metric(w, "spot_bursts_total", "followed_3m") < 0.5);
 	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s",
-	    world_text(w, "SELECT ref FROM node WHERE id = 2"));
+	    world_text(w,
+		"SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch "
+		"JOIN node n ON n.id = a.node_id WHERE j.id = 2"));
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_true(world_metric(w, "spot_bursts_total", "followed_3m") > 0.5);
 	world_succeed(w);
