@@ -23,6 +23,7 @@ struct lease_ask {
 	struct engine *e;
 	bool busy;
 	int64_t sent_us; /* mono */
+	int64_t lease_us; /* the setting may change while it is under way */
 	int64_t until_us; /* wall; the new value of the row */
 };
 
@@ -108,7 +109,8 @@ static void ask_begin(struct lease_ask *a, struct engine *e, int64_t now, int64_
 {
 	a->busy = true;
 	a->sent_us = e->lease->sent_us = now;
-	a->until_us = wall + e->conf.lease_us;
+	a->lease_us = e->conf.lease_us;
+	a->until_us = wall + a->lease_us;
 }
 
 static struct lease_ask *op_ask(struct op *op)
@@ -149,7 +151,7 @@ static void lease_renewed(struct op *op)
 
 	a->busy = false;
 	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1) {
-		e->lease->until_us = MAX(e->lease->until_us, a->sent_us + e->conf.lease_us);
+		e->lease->until_us = MAX(e->lease->until_us, a->sent_us + a->lease_us);
 		lease_confirm(e, a->until_us);
 		if (other->sent_us < a->sent_us) {
 			ask_drop(other); /* it would find a newer value */
@@ -172,7 +174,7 @@ static void lease_ours(struct engine *e, int64_t epoch)
 {
 	e->epoch = epoch;
 	e->lease->known_epoch = MAX(e->lease->known_epoch, epoch);
-	e->lease->until_us = e->lease->asks[0].sent_us + e->conf.lease_us;
+	e->lease->until_us = e->lease->asks[0].sent_us + e->lease->asks[0].lease_us;
 	e->led_since_us = engine_now(e);
 	clock_taken_over(e, e->lease->behind_us, e->lease->behind_at_us);
 	e->lease->behind_us = 0;
@@ -331,7 +333,7 @@ void lease_tick(struct engine *e)
 		lease_lost(e, "it could not be renewed in time");
 	}
 	if (e->epoch == 0 && e->lease->asks[0].busy) {
-		int64_t left = e->lease->asks[0].sent_us + e->conf.lease_us - now;
+		int64_t left = e->lease->asks[0].sent_us + e->lease->asks[0].lease_us - now;
 
 		if (left > 0) {
 			engine_later(e, left);

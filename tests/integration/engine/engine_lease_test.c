@@ -263,6 +263,24 @@ static void test_a_renewal_that_is_not_answered_loses_no_lease(void **state)
 }
 
 /* A later one was first, and that it was is not known: its answer was lost on the way. */
+/* The row has the old end. An engine that believed the new one would act without a lease. */
+static void test_a_renewal_under_way_keeps_its_length_when_the_setting_changes(void **state)
+{
+	struct world *w = *state;
+
+	engine_lead(w, 6);
+	statement_hang(w, "UPDATE");
+	world_until(w, LIMIT, "SELECT " HANGS "::int");
+	world_sql(w, "CREATE TABLE was AS SELECT until_us FROM leader");
+	w->conf.lease_us = 600 * SPOT_US_PER_S;
+	engine_reload(w->engine, &w->conf);
+	hang_no_more(w);
+	/* It renews at once, since the rest of the old lease is less than a third of the new. */
+	world_until(w, LIMIT,
+	    "SELECT (l.until_us - was.until_us > 60000000)::int FROM leader l, was");
+	assert_true(engine_leads(w->engine));
+}
+
 static void test_a_renewal_that_is_overtaken_loses_no_lease(void **state)
 {
 	struct world *w = *state;
@@ -308,6 +326,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_renewed_lease_is_not_taken_whatever_the_clocks_say),
+		cmocka_unit_test(
+		    test_a_renewal_under_way_keeps_its_length_when_the_setting_changes),
 		cmocka_unit_test(test_a_successor_of_a_clock_behind_gives_machines_their_time),
 		cmocka_unit_test(test_the_last_leader_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
