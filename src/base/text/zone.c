@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 #define FILE_MAX 262144 /* bytes */
 #define NAME_MAX_BYTES 64
 #define HEADER 44

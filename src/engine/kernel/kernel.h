@@ -264,7 +264,7 @@ void offers_invalidate(struct engine *e); /* the next need reads again: a pool j
 const struct offer *offer_find(const struct engine *e, int32_t pool_id);
 /* Counts nodes just wanted of o against its quota before the market is read again. */
 void offers_count(struct engine *e, const struct offer *o, int64_t nodes);
-/* Around a statement that writes nodes, whatever becomes of it (step.always). */
+/* Around a statement that writes nodes or a cooldown, whatever becomes of it (step.always). */
 void offers_write_begin(struct engine *e);
 void offers_write_end(struct engine *e);
 /* A gang just wanted of o is being acquired there. */

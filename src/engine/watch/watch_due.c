@@ -4,10 +4,9 @@
 #include "engine/watch/watch.h"
 #include "store/store.h"
 
-/* A market read that was sent before this was written does not show it. */
 static void pool_cooled(struct step *s)
 {
-	offers_invalidate(s->r->e);
+	offers_write_end(s->r->e);
 }
 
 static void pool_cool(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
@@ -15,7 +14,11 @@ static void pool_cool(struct recon *r, const struct q_engine_watch_due_row *w, c
 {
 	struct step *s = step_new(r, pool_cooled, NULL);
 
+	/* The node's job is placed again at once, and must not go there. A read of the market that
+	 * may lack the cooldown is repeated. */
+	s->always = true;
 	offers_invalidate(r->e);
+	offers_write_begin(r->e);
 	STEP(s, engine_pool_rest,
 	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
 		.until_us = engine_now(r->e) + us,

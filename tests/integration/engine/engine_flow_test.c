@@ -136,6 +136,11 @@ static void test_a_machine_with_unusable_gpus_is_replaced_before_it_gets_a_job(v
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	w->agents = false;
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
+	/* The cooldown is written long after the job waits again. */
+	world_sql(w,
+	    "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+	    "'BEGIN PERFORM pg_sleep(3); RETURN NEW; END';"
+	    "CREATE TRIGGER slow BEFORE INSERT ON pool_cool FOR EACH ROW EXECUTE FUNCTION slow()");
 	world_start(w);
 	job = world_job(w, "{}");
 	world_until_node(w, "BOOTING");
