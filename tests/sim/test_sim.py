@@ -11,7 +11,7 @@ SIM = sys.argv.pop(1)
 
 
 def run(*args, **env):
-    p = subprocess.run([SIM, *args], capture_output=True, text=True, timeout=800, env={**os.environ, **env})
+    p = subprocess.run([SIM, *args], capture_output=True, text=True, timeout=2400, env={**os.environ, **env})
     return p.returncode, p.stdout
 
 
